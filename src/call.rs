@@ -1,0 +1,387 @@
+//! A call as its caller sees it: what can be asked, how it is named, and what may be answered.
+//!
+//! What a caller may conclude is part of the types: [`CallError::is_retryable`] and
+//! [`CallError::is_indeterminate`] say what an error leaves open. Programs under test are written
+//! against [`Payments`], in process and over HTTP alike.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ledger::{Caller, KeyError, LedgerError},
+    money::{Amount, AmountError, Currency, Money, Total, shorten},
+    ticket::OrderId,
+};
+
+/// What can be asked of the bank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// Read an order and its refunds.
+    GetOrder,
+    /// Move money back to the buyer.
+    Refund,
+}
+
+impl Operation {
+    /// Both operations, in the order in which fault logs list them.
+    pub const ALL: [Self; 2] = [Self::GetOrder, Self::Refund];
+
+    /// The word in plans and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::GetOrder => "get_order",
+            Self::Refund => "refund",
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The name of a call within its run, such as `A-2186 refund #1`. Calls sort as fault logs list them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId {
+    /// The order that the call is about.
+    pub order: OrderId,
+    /// What was asked.
+    pub operation: Operation,
+    /// Number of the call, from 1, among those of this operation on this order in the run.
+    pub attempt: u32,
+}
+
+/// A text that names no call.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` names no call; a call is written like `A-2186 refund #1`")]
+pub struct CallIdError {
+    /// The text, shortened.
+    pub text: String,
+}
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} #{}", self.order, self.operation, self.attempt)
+    }
+}
+
+impl FromStr for CallId {
+    type Err = CallIdError;
+
+    fn from_str(text: &str) -> Result<Self, CallIdError> {
+        let mut words = text.split(' ');
+        let parsed = (|| {
+            let order = OrderId::new(words.next()?).ok()?;
+            let operation = words.next()?;
+            let operation = Operation::ALL
+                .into_iter()
+                .find(|known| known.as_str() == operation)?;
+            let attempt = words.next()?.strip_prefix('#')?;
+            let attempt: u32 = attempt.parse().ok().filter(|number| *number > 0)?;
+            words.next().is_none().then_some(Self {
+                order,
+                operation,
+                attempt,
+            })
+        })();
+        parsed.ok_or_else(|| CallIdError {
+            text: shorten(text),
+        })
+    }
+}
+
+/// An amount as a request gives it: exact already, or still as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AmountInput<'a> {
+    /// Minor units of the order's currency.
+    Exact(Amount),
+    /// Decimal text, to be read in the order's currency.
+    Text(&'a str),
+}
+
+impl From<Amount> for AmountInput<'_> {
+    fn from(amount: Amount) -> Self {
+        Self::Exact(amount)
+    }
+}
+
+impl<'a> From<&'a str> for AmountInput<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(text)
+    }
+}
+
+/// A request as a face received it, unchecked.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// What is asked.
+    pub operation: Operation,
+    /// The order's name.
+    pub order: &'a str,
+    /// What to refund; a read has none.
+    pub amount: Option<AmountInput<'a>>,
+    /// The currency that the caller named, if any.
+    pub currency: Option<&'a str>,
+    /// The idempotency key; reads ignore it.
+    pub key: Option<&'a str>,
+    /// Whose key it is.
+    pub caller: Option<Caller>,
+}
+
+impl<'a> Request<'a> {
+    /// A read of an order.
+    pub const fn get_order(order: &'a str) -> Self {
+        Self {
+            operation: Operation::GetOrder,
+            order,
+            amount: None,
+            currency: None,
+            key: None,
+            caller: None,
+        }
+    }
+
+    /// A refund on an order.
+    pub const fn refund(order: &'a str, amount: AmountInput<'a>, key: Option<&'a str>) -> Self {
+        Self {
+            operation: Operation::Refund,
+            order,
+            amount: Some(amount),
+            currency: None,
+            key,
+            caller: None,
+        }
+    }
+}
+
+/// An order as a read shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrderState {
+    /// The order's name.
+    pub id: OrderId,
+    /// The order's currency.
+    pub currency: Currency,
+    /// What the buyer paid.
+    pub amount: Amount,
+    /// The sum of the refunds.
+    pub refunded: Total,
+    /// The refunds; the first has number 1.
+    pub refunds: Vec<Amount>,
+}
+
+/// The answer to a refund that was executed, or replayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refunded {
+    /// The order that was paid.
+    pub order: OrderId,
+    /// Number of the refund on that order, from 1.
+    pub number: u32,
+    /// What was paid.
+    pub amount: Amount,
+    /// The order's currency.
+    pub currency: Currency,
+    /// Whether this is the stored answer of an earlier refund with the same key.
+    pub is_replay: bool,
+}
+
+impl fmt::Display for Refunded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let money = Money::new(self.amount, self.currency);
+        write!(
+            f,
+            "Refunded {money} on order {} (refund #{}).",
+            self.order, self.number
+        )
+    }
+}
+
+/// What the bank answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// To a read.
+    Order(OrderState),
+    /// To a refund.
+    Refunded(Refunded),
+}
+
+/// How a call ended for its caller.
+pub type Answer = Result<Reply, CallError>;
+
+/// Why there is no reply, and what the caller may conclude from that.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The bank answered before it touched the ledger: nothing has happened.
+    #[error("Service Unavailable. This attempt made no changes.")]
+    Unavailable,
+    /// No answer came: the call may or may not have been executed.
+    #[error("The request may or may not have been processed.")]
+    Timeout,
+    /// The connection broke before an answer was complete: the call may or may not have been executed.
+    #[error("the connection broke before an answer was complete: {detail}")]
+    Broken {
+        /// What the transport says.
+        detail: String,
+    },
+    /// The bank understood the call and refused it: nothing has happened.
+    #[error("{0}")]
+    Refused(Refusal),
+}
+
+impl CallError {
+    /// Whether the same call may meet a better fate.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unavailable | Self::Timeout | Self::Broken { .. } => true,
+            Self::Refused(refusal) => refusal.code == RefusalCode::InFlight,
+        }
+    }
+
+    /// Whether nobody can know if the call was executed.
+    pub fn is_indeterminate(&self) -> bool {
+        matches!(self, Self::Timeout | Self::Broken { .. })
+    }
+}
+
+/// A refusal: a code for programs and a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct Refusal {
+    /// Which refusal it is.
+    pub code: RefusalCode,
+    /// What was wrong, and what is allowed.
+    pub detail: String,
+}
+
+impl Refusal {
+    /// A refusal with a sentence.
+    pub fn new(code: RefusalCode, detail: impl fmt::Display) -> Self {
+        Self {
+            code,
+            detail: detail.to_string(),
+        }
+    }
+}
+
+macro_rules! refusal_codes {
+    ($($(#[$doc:meta])* $variant:ident = $word:literal,)*) => {
+        /// Which refusal it is; no two refusals share a word.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum RefusalCode {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl RefusalCode {
+            /// Every code.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The word on the wire and in histories.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)*
+                }
+            }
+        }
+    };
+}
+
+refusal_codes! {
+    /// The amount is missing or not one.
+    InvalidAmount = "invalid_amount",
+    /// The idempotency key is not one.
+    InvalidKey = "invalid_key",
+    /// The body is not what the operation takes.
+    InvalidBody = "invalid_body",
+    /// The ticket has no such order.
+    UnknownOrder = "unknown_order",
+    /// The bank has no such run.
+    UnknownRun = "unknown_run",
+    /// The bank has no such resource.
+    NotFound = "not_found",
+    /// The resource does not take this method.
+    MethodNotAllowed = "method_not_allowed",
+    /// The first refund under the key has not finished.
+    InFlight = "in_flight",
+    /// The run is over.
+    RunEnded = "run_ended",
+    /// The body is too large.
+    TooLarge = "too_large",
+    /// The body is of another type.
+    UnsupportedType = "unsupported_type",
+    /// The key was used with other parameters.
+    KeyMismatch = "key_mismatch",
+    /// More than is left on the order.
+    OverRefund = "over_refund",
+    /// Nothing is left on the order.
+    AlreadyRefunded = "already_refunded",
+    /// Not the order's currency.
+    CurrencyMismatch = "currency_mismatch",
+}
+
+impl FromStr for RefusalCode {
+    type Err = ();
+
+    fn from_str(word: &str) -> Result<Self, ()> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|code| code.as_str() == word)
+            .ok_or(())
+    }
+}
+
+impl From<LedgerError> for Refusal {
+    fn from(error: LedgerError) -> Self {
+        let code = match error {
+            LedgerError::KeyMismatch { .. } => RefusalCode::KeyMismatch,
+            LedgerError::InFlight => RefusalCode::InFlight,
+            LedgerError::ExceedsRefundable { .. } => RefusalCode::OverRefund,
+            LedgerError::AlreadyRefunded { .. } => RefusalCode::AlreadyRefunded,
+        };
+        Self::new(code, error)
+    }
+}
+
+impl From<AmountError> for Refusal {
+    fn from(error: AmountError) -> Self {
+        Self::new(RefusalCode::InvalidAmount, error)
+    }
+}
+
+impl From<KeyError> for Refusal {
+    fn from(error: KeyError) -> Self {
+        Self::new(RefusalCode::InvalidKey, error)
+    }
+}
+
+impl From<Refusal> for CallError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// The two operations, as programs under test use them.
+pub trait Payments {
+    /// Reads an order and its refunds.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`] as the bank, or the network before it, answers.
+    fn get_order(&mut self, order: &str) -> Result<OrderState, CallError>;
+
+    /// Moves `amount` back to the buyer of `order`.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`] as the bank, or the network before it, answers.
+    fn refund(
+        &mut self,
+        order: &str,
+        amount: Amount,
+        key: Option<&str>,
+    ) -> Result<Refunded, CallError>;
+}

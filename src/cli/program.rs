@@ -1,0 +1,1 @@
+//! Runs a program under test, and ends it with all that it started.

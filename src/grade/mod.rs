@@ -1,0 +1,5 @@
+//! Judges a run from evidence alone.
+
+mod report;
+
+pub use self::report::Report;

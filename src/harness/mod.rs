@@ -1,0 +1,1 @@
+//! The reference designs around a call: retries and keys.

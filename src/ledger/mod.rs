@@ -1,0 +1,464 @@
+//! Orders, refunds and keys: where money moves.
+//!
+//! A refund **arrives** (its key is looked up, and reserved) and **finishes** (money, key and reply in
+//! one step). What is stored under a key is what the ledger answered. The ledger knows nothing of
+//! faults: the bank decides which deliveries it hears of.
+
+mod key;
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+use serde::{Deserialize, Serialize};
+
+pub use self::key::{Caller, IdempotencyKey, KeyError};
+use self::key::{KeyIndex, KeyRecord, KeyState, KeyStore};
+use crate::{
+    money::{Amount, Currency, Money, Total},
+    ticket::{OrderId, Ticket},
+};
+
+/// What the ledger does with idempotency keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Dedupe {
+    /// Keys are recorded and ignored.
+    Off,
+    /// The first reply of a key is answered again to every later refund with that key.
+    #[default]
+    FirstReply,
+    /// As `FirstReply`, but other parameters under a key and repeats in flight are refused, and keys expire.
+    Strict,
+    /// Looks keys up on arrival and reserves nothing, so that overlapping deliveries both execute.
+    Racy,
+}
+
+impl Dedupe {
+    /// The word in plans and histories.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::FirstReply => "first_reply",
+            Self::Strict => "strict",
+            Self::Racy => "racy",
+        }
+    }
+}
+
+/// What the ledger does with a refund of more than is left on the order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OverRefund {
+    /// Pays it: a doubled full refund must be able to show.
+    #[default]
+    Allow,
+    /// Refuses it.
+    Reject,
+}
+
+impl OverRefund {
+    /// The word in plans and histories.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Reject => "reject",
+        }
+    }
+}
+
+/// How a ledger treats keys and balances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LedgerSettings {
+    /// What happens to keys.
+    pub dedupe: Dedupe,
+    /// What happens past the balance.
+    pub over_refund: OverRefund,
+    /// Seconds after its first use at which a key expires, under [`Dedupe::Strict`].
+    pub key_ttl_s: u64,
+}
+
+/// Why the ledger refused a refund; order and keys are unchanged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LedgerError {
+    /// The key was used before with another order or amount.
+    #[error(
+        "the idempotency key was used before for {first} on order {order}; send a new key for a new refund"
+    )]
+    KeyMismatch {
+        /// The order that the key was used for.
+        order: OrderId,
+        /// What the key was used for.
+        first: Money,
+    },
+    /// The first refund under the key has not finished.
+    #[error(
+        "a refund with this idempotency key is still being processed; send it again later with the same key"
+    )]
+    InFlight,
+    /// More than is left on the order.
+    #[error("{asked} is more than the {} {currency} left on the order", left.display(*currency))]
+    ExceedsRefundable {
+        /// What was asked for.
+        asked: Money,
+        /// What is left.
+        left: Total,
+        /// The order's currency.
+        currency: Currency,
+    },
+    /// Nothing is left on the order.
+    #[error("the order is already refunded: refund #{number} of {amount} is its last")]
+    AlreadyRefunded {
+        /// Number of the order's last refund.
+        number: u32,
+        /// Amount of the order's last refund.
+        amount: Money,
+    },
+}
+
+/// Place of an order in the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OrderIndex(u32);
+
+impl OrderIndex {
+    /// The place as an index, from 0 in the ticket's order.
+    pub const fn get(self) -> usize {
+        self.0 as usize
+    }
+
+    pub(crate) fn new(place: usize) -> Self {
+        Self(u32::try_from(place).expect("a ticket has fewer than 2^32 orders"))
+    }
+}
+
+/// An order as the ledger holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    id: OrderId,
+    currency: Currency,
+    amount: Amount,
+    refunds: Vec<Amount>,
+    refunded: Total,
+}
+
+impl Account {
+    /// The order's name.
+    pub fn id(&self) -> &OrderId {
+        &self.id
+    }
+
+    /// The order's currency.
+    pub fn currency(&self) -> Currency {
+        self.currency
+    }
+
+    /// What the buyer paid.
+    pub fn amount(&self) -> Amount {
+        self.amount
+    }
+
+    /// The refunds that the order holds; the first has number 1.
+    pub fn refunds(&self) -> &[Amount] {
+        &self.refunds
+    }
+
+    /// The sum of the refunds.
+    pub fn refunded(&self) -> Total {
+        self.refunded
+    }
+
+    fn money(&self, amount: Amount) -> Money {
+        Money::new(amount, self.currency)
+    }
+
+    fn push(&mut self, amount: Amount) -> u32 {
+        self.refunds.push(amount);
+        self.refunded = self.refunded.plus(amount);
+        let sum: u128 = self.refunded.minor();
+        assert!(
+            sum >= u128::from(amount.minor()),
+            "a refund never lowers what is refunded"
+        );
+        u32::try_from(self.refunds.len()).expect("an order has fewer than 2^32 refunds")
+    }
+
+    /// Moves `amount` back to the buyer.
+    fn refund(&mut self, amount: Amount, over_refund: OverRefund) -> Result<u32, LedgerError> {
+        let left = Total::from(self.amount).saturating_sub(self.refunded);
+        if over_refund == OverRefund::Reject && Total::from(amount) > left {
+            return Err(match self.refunds.last() {
+                Some(last) if left == Total::ZERO => LedgerError::AlreadyRefunded {
+                    number: u32::try_from(self.refunds.len()).unwrap_or(u32::MAX),
+                    amount: self.money(*last),
+                },
+                _ => LedgerError::ExceedsRefundable {
+                    asked: self.money(amount),
+                    left,
+                    currency: self.currency,
+                },
+            });
+        }
+        Ok(self.push(amount))
+    }
+}
+
+/// A refund that the ledger has executed: what it answers, now and to every replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// The order that was paid.
+    pub order: OrderIndex,
+    /// Number of the refund on that order, from 1.
+    pub number: u32,
+    /// What was paid.
+    pub amount: Amount,
+}
+
+/// A well-formed refund on its way to the ledger.
+#[derive(Clone, Copy, Debug)]
+pub struct Instruction<'a> {
+    /// The order to pay.
+    pub order: OrderIndex,
+    /// What to pay.
+    pub amount: Amount,
+    /// The key, if the caller sent one.
+    pub key: Option<&'a IdempotencyKey>,
+    /// Whose key it is.
+    pub caller: Option<Caller>,
+}
+
+/// A delivery that has arrived and must be finished.
+#[derive(Clone, Debug)]
+#[must_use = "a delivery that is never finished holds its key for ever"]
+pub struct Delivery {
+    order: OrderIndex,
+    amount: Amount,
+    part: Part,
+}
+
+/// What a delivery has to do with its key.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    /// There is none, or it is ignored.
+    Keyless,
+    /// Holds it.
+    Holds(KeyIndex),
+    /// Found nothing stored, and holds nothing.
+    Races(KeyIndex),
+    /// Waits for the delivery that holds it.
+    Waits(KeyIndex),
+}
+
+/// How a delivery was received.
+#[derive(Clone, Debug)]
+pub enum Arrival {
+    /// It executes, or waits, until it is finished.
+    Pending(Delivery),
+    /// Its key is known: the stored answer, again.
+    Replay(Receipt),
+}
+
+/// How a delivery ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// The money has moved.
+    Committed(Receipt),
+    /// Its key was bound by the delivery that it waited for.
+    Replayed(Receipt),
+    /// Nothing has moved.
+    Refused(LedgerError),
+    /// The delivery that it waits for is not finished; finish it again afterwards.
+    Waits,
+}
+
+/// The orders of a ticket, with their refunds and keys.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    settings: LedgerSettings,
+    accounts: Vec<Account>,
+    places: HashMap<OrderId, OrderIndex, FixedState>,
+    keys: KeyStore,
+}
+
+impl Ledger {
+    /// The ledger at the start of a run of `ticket`.
+    pub fn open(ticket: &Ticket, settings: LedgerSettings) -> Self {
+        let mut places =
+            HashMap::with_capacity_and_hasher(ticket.orders().len(), FixedState::default());
+        let mut accounts = Vec::with_capacity(ticket.orders().len());
+        for (place, order) in ticket.orders().iter().enumerate() {
+            places.insert(order.id().clone(), OrderIndex::new(place));
+            accounts.push(Account {
+                id: order.id().clone(),
+                currency: order.currency(),
+                amount: order.amount(),
+                refunds: order.refunded().to_vec(),
+                refunded: order.refunded().iter().copied().sum(),
+            });
+        }
+        Self {
+            settings,
+            accounts,
+            places,
+            keys: KeyStore::default(),
+        }
+    }
+
+    /// Treats keys and balances as `settings` say from now on.
+    pub fn set_settings(&mut self, settings: LedgerSettings) {
+        self.settings = settings;
+    }
+
+    /// Where the order of that name is.
+    pub fn find(&self, order: &str) -> Option<OrderIndex> {
+        self.places.get(order).copied()
+    }
+
+    /// The order at a place.
+    pub fn account(&self, order: OrderIndex) -> &Account {
+        &self.accounts[order.get()]
+    }
+
+    /// All orders, in the ticket's order.
+    pub fn accounts(&self) -> &[Account] {
+        &self.accounts
+    }
+
+    /// Receives a delivery: looks its key up, and reserves it.
+    ///
+    /// # Errors
+    ///
+    /// Under [`Dedupe::Strict`], [`LedgerError::KeyMismatch`] and [`LedgerError::InFlight`].
+    pub fn arrive(
+        &mut self,
+        instruction: Instruction<'_>,
+        now_ms: u64,
+    ) -> Result<Arrival, LedgerError> {
+        let Instruction {
+            order,
+            amount,
+            key,
+            caller,
+        } = instruction;
+        let pending = |part| {
+            Ok(Arrival::Pending(Delivery {
+                order,
+                amount,
+                part,
+            }))
+        };
+        let Some(key) = key.filter(|_| self.settings.dedupe != Dedupe::Off) else {
+            return pending(Part::Keyless);
+        };
+        let new = || KeyRecord {
+            order,
+            amount,
+            first_use_ms: now_ms,
+            state: KeyState::Free,
+        };
+        let index = self.keys.place(caller, key, new);
+        if self.settings.dedupe == Dedupe::Strict {
+            self.check_strictly(index, order, amount, now_ms)?;
+        }
+        match self.keys.record(index).state {
+            KeyState::Bound(receipt) => Ok(Arrival::Replay(receipt)),
+            KeyState::Reserved => pending(Part::Waits(index)),
+            KeyState::Free | KeyState::Released(_) if self.settings.dedupe == Dedupe::Racy => {
+                pending(Part::Races(index))
+            }
+            KeyState::Free | KeyState::Released(_) => {
+                *self.keys.record_mut(index) = KeyRecord {
+                    order,
+                    amount,
+                    first_use_ms: now_ms,
+                    state: KeyState::Reserved,
+                };
+                pending(Part::Holds(index))
+            }
+        }
+    }
+
+    /// Frees an expired key; refuses a known one that comes with other parameters or too early.
+    fn check_strictly(
+        &mut self,
+        index: KeyIndex,
+        order: OrderIndex,
+        amount: Amount,
+        now_ms: u64,
+    ) -> Result<(), LedgerError> {
+        let ttl_ms = self.settings.key_ttl_s.saturating_mul(1000);
+        let record = self.keys.record_mut(index);
+        if matches!(record.state, KeyState::Bound(_))
+            && now_ms.saturating_sub(record.first_use_ms) >= ttl_ms
+        {
+            record.state = KeyState::Free;
+        }
+        if matches!(record.state, KeyState::Free | KeyState::Released(_)) {
+            return Ok(());
+        }
+        if (record.order, record.amount) != (order, amount) {
+            let account = &self.accounts[record.order.get()];
+            return Err(LedgerError::KeyMismatch {
+                order: account.id.clone(),
+                first: account.money(record.amount),
+            });
+        }
+        if matches!(record.state, KeyState::Reserved) {
+            Err(LedgerError::InFlight)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Ends a delivery: money, key and reply in one step.
+    pub fn finish(&mut self, delivery: &Delivery) -> Finish {
+        if let Part::Waits(index) = delivery.part {
+            return match &self.keys.record(index).state {
+                KeyState::Bound(receipt) => Finish::Replayed(*receipt),
+                KeyState::Released(error) => Finish::Refused(error.clone()),
+                KeyState::Reserved => Finish::Waits,
+                // A key is freed by expiry only after it was bound, and those who waited then are gone.
+                KeyState::Free => Finish::Refused(LedgerError::InFlight),
+            };
+        }
+        let account = &mut self.accounts[delivery.order.get()];
+        match account.refund(delivery.amount, self.settings.over_refund) {
+            Ok(number) => {
+                let receipt = Receipt {
+                    order: delivery.order,
+                    number,
+                    amount: delivery.amount,
+                };
+                self.bind(delivery.part, receipt);
+                Finish::Committed(receipt)
+            }
+            Err(error) => {
+                if let Part::Holds(index) = delivery.part {
+                    self.keys.record_mut(index).state = KeyState::Released(error.clone());
+                }
+                Finish::Refused(error)
+            }
+        }
+    }
+
+    fn bind(&mut self, part: Part, receipt: Receipt) {
+        match part {
+            Part::Keyless | Part::Waits(_) => {}
+            Part::Holds(index) => {
+                let record = self.keys.record_mut(index);
+                assert!(
+                    matches!(record.state, KeyState::Reserved),
+                    "only its holder binds a key"
+                );
+                record.state = KeyState::Bound(receipt);
+            }
+            // The first of several racers to finish is the one whose reply later repeats get.
+            Part::Races(index) => {
+                let record = self.keys.record_mut(index);
+                if !matches!(record.state, KeyState::Bound(_)) {
+                    record.state = KeyState::Bound(receipt);
+                }
+            }
+        }
+    }
+}

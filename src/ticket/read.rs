@@ -1,0 +1,211 @@
+//! Reads a ticket from JSON, version 1.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+use super::{Order, OrderId, Ticket, TicketId, describe};
+use crate::{
+    document::{DocumentError, NumberText, Part, check_version},
+    money::{Amount, Currency},
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TicketDocument<'a> {
+    version: u32,
+    id: Option<TicketId>,
+    currency: Currency,
+    text: Option<String>,
+    #[serde(borrow)]
+    orders: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OrderDocument {
+    id: OrderId,
+    amount: NumberText,
+    currency: Option<Currency>,
+    expect: Option<Vec<NumberText>>,
+    #[serde(default)]
+    refunded: Vec<NumberText>,
+}
+
+impl Ticket {
+    /// Reads a ticket from JSON, version 1.
+    ///
+    /// A ticket without an `id` gets one from its orders; one without a `text`, a sentence.
+    ///
+    /// # Errors
+    ///
+    /// [`DocumentError`] with the line: for JSON that is none, unknown or missing fields, an order named
+    /// twice, an amount that is none, no order at all, and a ticket that expects no refund.
+    pub fn parse(text: &str) -> Result<Self, DocumentError> {
+        Self::read(Part::whole(text))
+    }
+
+    pub(crate) fn read(part: Part<'_>) -> Result<Self, DocumentError> {
+        let document: TicketDocument<'_> = part.read()?;
+        check_version("ticket", document.version, part)?;
+        let mut seen = BTreeMap::new();
+        let mut orders = Vec::with_capacity(document.orders.len());
+        for raw in document.orders {
+            let line = part.inner(raw);
+            let order = read_order(line, document.currency)?;
+            if seen.insert(order.id.clone(), ()).is_some() {
+                return Err(line.error(format!(
+                    "order `{}` stands in the ticket twice; name each order once",
+                    order.id
+                )));
+            }
+            orders.push(order);
+        }
+        if orders.is_empty() {
+            return Err(part.error("the ticket has no orders; it needs at least one"));
+        }
+        if orders.iter().all(|order| order.expect.is_empty()) {
+            return Err(part.error(
+                "the ticket expects no refund, so nothing could be graded; leave out `expect` on an order, or list an amount there",
+            ));
+        }
+        let text = document.text.unwrap_or_else(|| describe(&orders));
+        let id = document.id.unwrap_or_else(|| name(&orders));
+        Ok(Self {
+            id,
+            currency: document.currency,
+            text,
+            orders,
+        })
+    }
+}
+
+fn read_order(part: Part<'_>, currency: Currency) -> Result<Order, DocumentError> {
+    let document: OrderDocument = part.read()?;
+    let id = document.id;
+    let currency = document.currency.unwrap_or(currency);
+    let read = |field: &str, text: &NumberText| {
+        Amount::parse(&text.0, currency)
+            .map_err(|error| part.error(format!("order `{id}`, {field}: {error}")))
+    };
+    let read_all = |field: &str, texts: &[NumberText]| {
+        texts
+            .iter()
+            .map(|text| read(field, text))
+            .collect::<Result<Vec<_>, _>>()
+    };
+    let amount = read("amount", &document.amount)?;
+    let refunded = read_all("refunded", &document.refunded)?;
+    let expect = document
+        .expect
+        .as_deref()
+        .map(|texts| read_all("expect", texts))
+        .transpose()?;
+    let mut order = Order {
+        id: id.clone(),
+        amount,
+        currency,
+        expect: Vec::new(),
+        refunded,
+    };
+    order.expect = expect.unwrap_or_else(|| order.left().to_amount().into_iter().collect());
+    Ok(order)
+}
+
+/// A name that follows from the orders alone.
+fn name(orders: &[Order]) -> TicketId {
+    let text: String = orders.iter().map(|order| format!("{order:?}\n")).collect();
+    hashed_name(text.as_bytes())
+}
+
+/// A name that tells nothing of what it was made from.
+pub(super) fn hashed_name(bytes: &[u8]) -> TicketId {
+    let mut hasher = SipHasher13::new_with_keys(0x6261_6462_616e_6b00, 0x7469_636b_6574_0000);
+    std::hash::Hasher::write(&mut hasher, bytes);
+    let hash = hasher.finish128().h1 >> 32;
+    TicketId::new(&format!("T-{hash:08x}")).expect("a letter, a dash and eight digits are an id")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> DocumentError {
+        Ticket::parse(text).unwrap_err()
+    }
+
+    #[test]
+    fn expectations_default_to_what_is_left() {
+        let ticket = Ticket::parse(
+            r#"{"version": 1, "currency": "EUR", "orders": [
+                {"id": "A-1", "amount": "42.50"},
+                {"id": "A-2", "amount": 80, "refunded": ["10.00"]},
+                {"id": "A-3", "amount": "12.00", "refunded": ["12.00"]},
+                {"id": "J-1", "amount": "900", "currency": "JPY", "expect": ["300", 300]}]}"#,
+        )
+        .unwrap();
+        let expected: Vec<Vec<u64>> = ticket
+            .orders()
+            .iter()
+            .map(|order| order.expect().iter().map(|a| a.minor()).collect())
+            .collect();
+        assert_eq!(expected, [vec![4250], vec![7000], vec![], vec![300, 300]]);
+    }
+
+    #[test]
+    fn a_ticket_reads_back_from_its_own_json() {
+        let ticket = Ticket::generate(crate::Seed::new(7));
+        assert_eq!(Ticket::parse(&ticket.to_json()), Ok(ticket));
+    }
+
+    #[test]
+    fn an_empty_ticket_is_refused() {
+        let error = refusal(r#"{"version": 1, "currency": "EUR", "orders": []}"#);
+        assert!(error.message.contains("at least one"), "{error}");
+        let error = refusal(
+            r#"{"version": 1, "currency": "EUR", "orders": [{"id": "A-1", "amount": "1", "expect": []}]}"#,
+        );
+        assert!(error.message.contains("expects no refund"), "{error}");
+    }
+
+    #[test]
+    fn an_order_named_twice_is_refused_at_its_line() {
+        let error = refusal(
+            "{\"version\": 1, \"currency\": \"EUR\",\n \"orders\": [{\"id\": \"A-1\", \"amount\": \"1\"},\n  {\"id\": \"A-1\", \"amount\": \"2\"}]}",
+        );
+        assert_eq!(error.line, 3);
+        assert!(error.message.contains("A-1"), "{error}");
+    }
+
+    #[test]
+    fn a_bad_amount_is_refused_with_order_field_and_line() {
+        let error = refusal(
+            "{\"version\": 1, \"currency\": \"EUR\", \"orders\": [\n {\"id\": \"A-1\", \"amount\": \"1\", \"expect\": [\"1.234\"]}]}",
+        );
+        assert_eq!(error.line, 2);
+        assert!(
+            error.message.contains("A-1") && error.message.contains("expect"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn unknown_fields_versions_and_ids_are_refused() {
+        for text in [
+            r#"{"version": 2, "currency": "EUR", "orders": [{"id": "A-1", "amount": "1"}]}"#,
+            r#"{"version": 1, "currency": "EUR", "orders": [{"id": "A-1", "amount": "1"}], "x": 1}"#,
+            r#"{"version": 1, "currency": "EUR", "orders": [{"id": "A-1", "amount": "1", "x": 1}]}"#,
+            r#"{"version": 1, "currency": "XXX", "orders": [{"id": "A-1", "amount": "1"}]}"#,
+            r#"{"version": 1, "currency": "EUR", "orders": [{"id": "none", "amount": "1"}]}"#,
+            r#"{"version": 1, "version": 1, "currency": "EUR", "orders": [{"id": "A-1", "amount": "1"}]}"#,
+            "",
+            "null",
+            "[]",
+            "{",
+        ] {
+            assert!(Ticket::parse(text).is_err(), "{text}");
+        }
+    }
+}
