@@ -1,0 +1,443 @@
+//! The bank: a ledger, an injector before it, and a history of what happened.
+//!
+//! A call **arrives** and **finishes**; [`Bank::call`] does both at once. Between the two lies whatever
+//! the face that serves the bank makes of the plan's latency. The bank itself is synchronous, without
+//! I/O, clock or lock; [`SharedBank`] is the same for threads.
+
+mod delivery;
+mod shared;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use self::delivery::{Course, Told};
+pub use self::shared::SharedBank;
+use crate::{
+    call::{
+        AmountInput, Answer, CallError, Operation, OrderState, Payments, Refunded, Refusal,
+        RefusalCode, Reply, Request,
+    },
+    fault::{FaultLog, Injector, Plan},
+    grade::{Evidence, Grade},
+    history::{
+        Armed, CallRecord, EVENTS_MAX, Event, Header, History, PlanChange, Remainder, TurnedAway,
+    },
+    ledger::{IdempotencyKey, Ledger, OrderIndex},
+    money::{Amount, shorten},
+    ticket::{OrderId, Ticket},
+};
+
+/// A payments backend that fails on purpose.
+///
+/// # Examples
+///
+/// A harness that repeats a refund after a lost reply pays twice, and the grade says why:
+///
+/// ```
+/// use badbank::{Bank, Ticket, call::CallError, fault::{Fault, Plan}};
+///
+/// let ticket = Ticket::generate(7);
+/// let order = &ticket.orders()[0];
+/// let call = format!("{} refund #1", order.id()).parse()?;
+/// let mut bank = Bank::open(&ticket, Plan::calm().script(call, Fault::TIMEOUT)?);
+///
+/// let first = bank.refund(order.id(), order.amount(), None);
+/// assert_eq!(first, Err(CallError::Timeout));
+/// let second = bank.refund(order.id(), order.amount(), None)?;
+/// assert_eq!(second.number, 2);
+///
+/// let grade = bank.grade("");
+/// assert!(!grade.all_ok());
+/// assert_eq!(grade.extra_refunds(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Determinism
+///
+/// Which call meets which fault follows from plan, seed and the call's identity; what the bank answers,
+/// from that and from the order in which calls on the same order arrive and finish.
+#[derive(Clone, Debug)]
+pub struct Bank {
+    plan: Plan,
+    ledger: Ledger,
+    injector: Injector,
+    history: History,
+    attempts: Vec<[u32; 2]>,
+    open: BTreeMap<u64, Open>,
+    tokens: u64,
+    now_ms: u64,
+    has_ended: bool,
+}
+
+/// A call that was taken in and is not yet collected.
+#[derive(Clone, Debug)]
+enum Open {
+    UnderWay(Course),
+    Concluded(Answer),
+}
+
+/// What an arriving call leads to.
+#[derive(Debug)]
+pub enum Arrival {
+    /// It is answered.
+    Answered(Answer),
+    /// It is under way until it is finished.
+    Pending(Pending),
+}
+
+/// A call that is under way.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a call that is never finished is never answered"]
+pub struct Pending(u64);
+
+/// A request that was found well-formed.
+struct Checked {
+    order: OrderIndex,
+    amount: Option<Amount>,
+    key: Option<IdempotencyKey>,
+}
+
+impl Bank {
+    /// A bank at the start of a run of `ticket` under `plan`.
+    pub fn open(ticket: &Ticket, plan: Plan) -> Self {
+        Self::with_events_max(ticket, plan, EVENTS_MAX)
+    }
+
+    /// As [`open`](Self::open), keeping at most `events_max` events of the history.
+    ///
+    /// Past the bound verdicts stay exact and the fault log is not cut; causes may be missing, and the
+    /// grade says that its evidence is partial.
+    pub fn with_events_max(ticket: &Ticket, plan: Plan, events_max: usize) -> Self {
+        Self {
+            ledger: Ledger::open(ticket, plan.settings().ledger()),
+            injector: Injector::new(&plan, ticket.orders().iter().map(crate::ticket::Order::id)),
+            history: History::new(Header::new(ticket, &plan), events_max),
+            attempts: vec![[0; 2]; ticket.orders().len()],
+            open: BTreeMap::new(),
+            tokens: 0,
+            now_ms: 0,
+            has_ended: false,
+            plan,
+        }
+    }
+
+    /// The task.
+    pub fn ticket(&self) -> &Ticket {
+        &self.history.header().ticket
+    }
+
+    /// The plan, as it is now.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The ledger.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// What has happened.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The faulted calls so far.
+    pub fn fault_log(&self) -> FaultLog {
+        self.history.fault_log()
+    }
+
+    /// Whether the run is over.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Milliseconds on the run's clock.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// Moves the run's clock on.
+    pub fn advance(&mut self, by: Duration) {
+        let by = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        self.now_ms = self.now_ms.saturating_add(by);
+    }
+
+    /// Puts another plan in force, from the next call on.
+    ///
+    /// The run keeps its seed unless the plan names one.
+    pub fn set_plan(&mut self, plan: Plan) {
+        let seed = plan.named_seed().unwrap_or(self.plan.effective_seed());
+        let plan = plan.seed(seed);
+        self.ledger.set_settings(plan.settings().ledger());
+        self.injector = Injector::new(
+            &plan,
+            self.ticket().orders().iter().map(crate::ticket::Order::id),
+        );
+        let armed = Armed::new(self.ticket(), &plan);
+        self.history.note(Event::Plan(Box::new(PlanChange {
+            settings: *plan.settings(),
+            armed,
+        })));
+        self.plan = plan;
+    }
+
+    /// Writes down what the program under test reports; of several reports the last counts.
+    pub fn report(&mut self, text: &str) {
+        if !self.has_ended {
+            self.history.note(Event::Report(text.into()));
+        }
+    }
+
+    /// Writes down that the program under test died and was started again.
+    pub fn crash(&mut self) {
+        if !self.has_ended {
+            self.history.note(Event::Crash);
+        }
+    }
+
+    /// Reads an order and its refunds.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`] where a fault strikes, and for an order that the ticket lacks.
+    pub fn get_order(&mut self, order: &str) -> Result<OrderState, CallError> {
+        match self.call(&Request::get_order(order))? {
+            Reply::Order(state) => Ok(state),
+            Reply::Refunded(_) => unreachable!("a read is answered with an order"),
+        }
+    }
+
+    /// Moves `amount` back to the buyer of `order`.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`] where a fault strikes, and for what the ledger refuses.
+    pub fn refund<'a>(
+        &mut self,
+        order: &'a str,
+        amount: impl Into<AmountInput<'a>>,
+        key: Option<&'a str>,
+    ) -> Result<Refunded, CallError> {
+        match self.call(&Request::refund(order, amount.into(), key))? {
+            Reply::Refunded(refunded) => Ok(refunded),
+            Reply::Order(_) => unreachable!("a refund is answered with a refund"),
+        }
+    }
+
+    /// Takes a call in and answers it at once.
+    ///
+    /// # Errors
+    ///
+    /// As the bank answers. A call that would have to wait for one that is still under way is told
+    /// [`RefusalCode::InFlight`], since nobody else could finish that one meanwhile.
+    pub fn call(&mut self, request: &Request<'_>) -> Answer {
+        let mut course = match self.begin(request) {
+            Ok(course) => course,
+            Err(answer) => return answer,
+        };
+        match self.proceed(&mut course) {
+            Some(answer) => answer,
+            None => self.give_up(course),
+        }
+    }
+
+    /// Takes a call in: numbers it, decides its fault, and lets its first delivery arrive.
+    pub fn arrive(&mut self, request: &Request<'_>) -> Arrival {
+        match self.begin(request) {
+            Err(answer) => Arrival::Answered(answer),
+            Ok(mut course) if course.is_ready() => match self.proceed(&mut course) {
+                Some(answer) => Arrival::Answered(answer),
+                None => Arrival::Pending(self.keep(course)),
+            },
+            Ok(course) => Arrival::Pending(self.keep(course)),
+        }
+    }
+
+    /// Finishes a call that is under way.
+    ///
+    /// # Errors
+    ///
+    /// Gives the call back if it waits for the first refund under its key, which is not finished.
+    pub fn finish(&mut self, pending: Pending) -> Result<Answer, Pending> {
+        match self.open.remove(&pending.0) {
+            Some(Open::Concluded(answer)) => Ok(answer),
+            Some(Open::UnderWay(mut course)) => self.proceed(&mut course).ok_or_else(|| {
+                self.open.insert(pending.0, Open::UnderWay(course));
+                pending
+            }),
+            None => unreachable!("a pending call is collected once"),
+        }
+    }
+
+    /// Notes that whoever made a call has left: it goes on, and nobody will hear its answer.
+    pub fn leave(&mut self, pending: &Pending) {
+        if let Some(Open::UnderWay(course)) = self.open.get_mut(&pending.0) {
+            course.told = Told::Left;
+        }
+    }
+
+    /// Ends the run: what is under way finishes, and further calls are refused.
+    pub fn settle(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        self.finish_all();
+        let remainder = self.history.is_cut().then(|| Box::new(self.remainder()));
+        self.history.note(Event::Settle(remainder));
+        self.has_ended = true;
+    }
+
+    /// Ends the run and grades it. A report that is not blank counts as the last.
+    pub fn grade(&mut self, report: &str) -> Grade {
+        if !report.trim().is_empty() {
+            self.report(report);
+        }
+        self.settle();
+        let held = self
+            .ledger
+            .accounts()
+            .iter()
+            .map(|account| account.refunds().to_vec());
+        Evidence::of_run(&self.history, held.collect(), &self.attempts).grade()
+    }
+
+    /// The grade of a settled copy; the run goes on.
+    pub fn preview(&self) -> Grade {
+        self.clone().grade("")
+    }
+
+    /// Refuses a request that a face could not make a call of.
+    pub fn turn_away(
+        &mut self,
+        operation: Option<Operation>,
+        order: Option<&str>,
+        code: RefusalCode,
+    ) {
+        if self.has_ended {
+            return;
+        }
+        let order = order.and_then(|order| OrderId::new(order).ok());
+        self.history.turn_away(TurnedAway {
+            code,
+            operation,
+            order,
+        });
+    }
+
+    fn begin(&mut self, request: &Request<'_>) -> Result<Course, Answer> {
+        if self.has_ended {
+            let refusal = Refusal::new(
+                RefusalCode::RunEnded,
+                "the run has ended; it takes no further calls",
+            );
+            return Err(Err(refusal.into()));
+        }
+        let checked = self.check(request).map_err(|refusal| {
+            self.turn_away(Some(request.operation), Some(request.order), refusal.code);
+            Err(refusal.into())
+        })?;
+        let Checked { order, amount, key } = checked;
+        let operation = request.operation;
+        let attempt = &mut self.attempts[order.get()][operation as usize];
+        *attempt += 1;
+        let attempt = *attempt;
+        let fault = self.injector.decide(operation, order, attempt);
+        let number = self.history.call_count() + 1;
+        let caller = request.caller;
+        let record = CallRecord {
+            number,
+            operation,
+            order,
+            attempt,
+            amount,
+            key: key.clone(),
+            caller,
+        };
+        let call = self.history.invoke(record, fault);
+        self.dispatch(
+            Course::new(call, order, amount, fault),
+            fault,
+            key.as_ref(),
+            caller,
+        )
+    }
+
+    /// Checks a request in the order of the design: key, order, amount, currency.
+    fn check(&self, request: &Request<'_>) -> Result<Checked, Refusal> {
+        let is_refund = request.operation == Operation::Refund;
+        let key = request
+            .key
+            .filter(|_| is_refund)
+            .map(IdempotencyKey::new)
+            .transpose()?;
+        let order = self.ledger.find(request.order).ok_or_else(|| {
+            let detail = format!("the ticket has no order `{}`", shorten(request.order));
+            Refusal::new(RefusalCode::UnknownOrder, detail)
+        })?;
+        let currency = self.ledger.account(order).currency();
+        let amount = match request.amount {
+            _ if !is_refund => None,
+            Some(AmountInput::Exact(amount)) => Some(amount),
+            Some(AmountInput::Text(text)) => Some(Amount::parse(text, currency)?),
+            None => Some(Amount::parse("", currency)?),
+        };
+        match request.currency {
+            Some(named) if is_refund && named != currency.code() => {
+                let detail = format!("the order is in {currency}, not in `{}`", shorten(named));
+                Err(Refusal::new(RefusalCode::CurrencyMismatch, detail))
+            }
+            _ => Ok(Checked { order, amount, key }),
+        }
+    }
+
+    fn keep(&mut self, course: Course) -> Pending {
+        self.tokens += 1;
+        self.open.insert(self.tokens, Open::UnderWay(course));
+        Pending(self.tokens)
+    }
+
+    /// Finishes everything that is under way, those that wait after those that they wait for.
+    fn finish_all(&mut self) {
+        let mut has_progressed = true;
+        while has_progressed {
+            has_progressed = false;
+            let tokens: Vec<u64> = self.open.keys().copied().collect();
+            for token in tokens {
+                let Some(Open::UnderWay(course)) = self.open.get_mut(&token) else {
+                    continue;
+                };
+                let mut course = course.clone();
+                let state = match self.proceed(&mut course) {
+                    Some(answer) => Open::Concluded(answer),
+                    None => Open::UnderWay(course),
+                };
+                has_progressed |= matches!(state, Open::Concluded(_));
+                self.open.insert(token, state);
+            }
+        }
+    }
+
+    fn remainder(&self) -> Remainder {
+        let orders = self.attempts.iter().zip(self.ledger.accounts());
+        let orders = orders
+            .map(|([reads, refunds], account)| (*reads, *refunds, account.refunds().to_vec()));
+        Remainder {
+            calls: self.history.call_count(),
+            orders: orders.collect(),
+        }
+    }
+}
+
+impl Payments for Bank {
+    fn get_order(&mut self, order: &str) -> Result<OrderState, CallError> {
+        Self::get_order(self, order)
+    }
+
+    fn refund(
+        &mut self,
+        order: &str,
+        amount: Amount,
+        key: Option<&str>,
+    ) -> Result<Refunded, CallError> {
+        Self::refund(self, order, amount, key)
+    }
+}

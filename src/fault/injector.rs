@@ -1,0 +1,213 @@
+//! The decision: which fault a call meets.
+
+use std::collections::BTreeMap;
+
+use rand::Rng;
+use rand_pcg::Pcg64;
+use siphasher::sip128::SipHasher13;
+
+use super::{Attempts, Fault, On, Plan, Rate, Trigger};
+use crate::{
+    call::Operation,
+    ledger::OrderIndex,
+    seed::{Seed, mix, scale},
+    ticket::OrderId,
+};
+
+/// The stream that decisions are drawn from.
+const STREAM: u128 = 0x0a02_bdbf_7bb3_c0a7_ac28_fa16_a64a_bf96;
+
+/// An order's id as the draw uses it: SipHash-1-3-128 of its bytes, key 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderHash {
+    low: u64,
+    high: u64,
+}
+
+impl OrderHash {
+    /// The hash of an order's id.
+    pub fn of(order: &OrderId) -> Self {
+        let hash = SipHasher13::new().hash(order.as_bytes());
+        Self {
+            low: hash.h1,
+            high: hash.h2,
+        }
+    }
+
+    /// The hash as one number, as golden vectors write it.
+    pub const fn number(self) -> u128 {
+        (self.high as u128) << 64 | self.low as u128
+    }
+}
+
+/// One draw per call, from its identity alone.
+fn draw(seed: Seed, operation: Operation, order: OrderHash, attempt: u32) -> u64 {
+    let operation: u64 = match operation {
+        Operation::GetOrder => 1,
+        Operation::Refund => 2,
+    };
+    let a = mix(seed.number() ^ order.low);
+    let b = mix(a ^ order.high ^ (operation << 32) ^ u64::from(attempt));
+    Pcg64::new(u128::from(a) << 64 | u128::from(b), STREAM).next_u64()
+}
+
+/// A part of the unit interval, up to `below` billionths.
+#[derive(Clone, Copy, Debug)]
+struct Slice {
+    below: u32,
+    fault: Fault,
+}
+
+/// A scripted rule, with its place in the plan.
+#[derive(Clone, Copy, Debug)]
+struct Scripted {
+    place: usize,
+    on: On,
+    attempts: Attempts,
+    fault: Fault,
+}
+
+/// Answers for each call which fault it meets.
+///
+/// # Determinism
+///
+/// The answer follows from seed, operation, order id and attempt, and from the plan's rules. Neither
+/// the plan nor the ticket is hashed: a further order or a rule at the end moves nobody's draw.
+#[derive(Clone, Debug)]
+pub struct Injector {
+    seed: Seed,
+    hashes: Vec<OrderHash>,
+    rates_of_all: [Vec<Slice>; 2],
+    rates_of_order: BTreeMap<(OrderIndex, Operation), Vec<Slice>>,
+    scripts_of_all: Vec<Scripted>,
+    scripts_of_order: BTreeMap<OrderIndex, Vec<Scripted>>,
+}
+
+impl Injector {
+    /// The injector of a plan, for the orders of a ledger in their order.
+    pub fn new<'a>(plan: &Plan, orders: impl IntoIterator<Item = &'a OrderId>) -> Self {
+        let orders: Vec<&OrderId> = orders.into_iter().collect();
+        let mut injector = Self {
+            seed: plan.effective_seed(),
+            hashes: orders.iter().map(|order| OrderHash::of(order)).collect(),
+            rates_of_all: Operation::ALL.map(|operation| slices(plan, operation, None)),
+            rates_of_order: BTreeMap::new(),
+            scripts_of_all: Vec::new(),
+            scripts_of_order: BTreeMap::new(),
+        };
+        let places: BTreeMap<&OrderId, OrderIndex> = orders
+            .iter()
+            .enumerate()
+            .map(|(place, order)| (*order, OrderIndex::new(place)))
+            .collect();
+        for (place, rule) in plan.rules().iter().enumerate() {
+            let index = match &rule.order {
+                None => None,
+                Some(order) => match places.get(order) {
+                    Some(index) => Some((*index, order)),
+                    None => continue,
+                },
+            };
+            match (rule.trigger, index) {
+                (Trigger::Attempts(attempts), _) => {
+                    let script = Scripted {
+                        place,
+                        on: rule.on,
+                        attempts,
+                        fault: rule.fault,
+                    };
+                    match index {
+                        None => injector.scripts_of_all.push(script),
+                        Some((index, _)) => injector
+                            .scripts_of_order
+                            .entry(index)
+                            .or_default()
+                            .push(script),
+                    }
+                }
+                (Trigger::Rate(_), Some((index, order))) => {
+                    for operation in rule.on.operations() {
+                        injector
+                            .rates_of_order
+                            .entry((index, operation))
+                            .or_insert_with(|| slices(plan, operation, Some(order)));
+                    }
+                }
+                (Trigger::Rate(_), None) => {}
+            }
+        }
+        injector
+    }
+
+    /// The fault that a call meets, if any.
+    pub fn decide(&self, operation: Operation, order: OrderIndex, attempt: u32) -> Option<Fault> {
+        self.scripted(operation, order, attempt).or_else(|| {
+            let slices = self.slices(operation, order);
+            if slices.is_empty() {
+                return None;
+            }
+            let draw = draw(self.seed, operation, self.hashes[order.get()], attempt);
+            let billionth = scale(draw, u64::from(Rate::WHOLE));
+            slices
+                .iter()
+                .find(|slice| billionth < u64::from(slice.below))
+                .map(|slice| slice.fault)
+        })
+    }
+
+    fn slices(&self, operation: Operation, order: OrderIndex) -> &[Slice] {
+        if !self.rates_of_order.is_empty()
+            && let Some(own) = self.rates_of_order.get(&(order, operation))
+        {
+            return own;
+        }
+        match operation {
+            Operation::GetOrder => &self.rates_of_all[0],
+            Operation::Refund => &self.rates_of_all[1],
+        }
+    }
+
+    /// The first scripted rule of the plan that names the call.
+    fn scripted(&self, operation: Operation, order: OrderIndex, attempt: u32) -> Option<Fault> {
+        if self.scripts_of_all.is_empty() && self.scripts_of_order.is_empty() {
+            return None;
+        }
+        let own = self
+            .scripts_of_order
+            .get(&order)
+            .map_or(&[][..], Vec::as_slice);
+        let first = |scripts: &[Scripted]| {
+            let names = |script: &&Scripted| {
+                script.on.includes(operation) && script.attempts.contains(attempt)
+            };
+            scripts
+                .iter()
+                .find(names)
+                .map(|script| (script.place, script.fault))
+        };
+        let (of_all, of_order) = (first(&self.scripts_of_all), first(own));
+        of_all
+            .into_iter()
+            .chain(of_order)
+            .min_by_key(|(place, _)| *place)
+            .map(|(_, fault)| fault)
+    }
+}
+
+/// The unit interval as the rate rules for one operation on one order divide it, in plan order.
+fn slices(plan: &Plan, operation: Operation, order: Option<&OrderId>) -> Vec<Slice> {
+    let mut below = 0;
+    let mut slices = Vec::new();
+    for rule in plan.rules() {
+        let is_about =
+            rule.on.includes(operation) && (rule.order.is_none() || rule.order.as_ref() == order);
+        if let (true, Trigger::Rate(rate)) = (is_about, rule.trigger) {
+            below += rate.billionths();
+            slices.push(Slice {
+                below,
+                fault: rule.fault,
+            });
+        }
+    }
+    slices
+}

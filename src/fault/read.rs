@@ -1,0 +1,273 @@
+//! Reads a plan from JSON, version 1, and writes it.
+
+use serde::{Deserialize, Serialize, Serializer, de::Error as _, ser::SerializeStruct};
+use serde_json::value::RawValue;
+
+use super::{Attempts, Fault, LostReply, On, Plan, PlanSettings, Rate, Rule, Trigger};
+use crate::{
+    document::{DocumentError, NumberText, Part, check_version},
+    ledger::{Dedupe, OverRefund},
+    seed::Seed,
+    ticket::OrderId,
+};
+
+/// The longest latency of a delivery: an hour.
+const LATENCY_MAX_MS: u64 = 3_600_000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanDocument<'a> {
+    version: u32,
+    seed: Option<Seed>,
+    dedupe: Option<Word<Dedupe>>,
+    over_refund: Option<OverRefund>,
+    key_ttl_s: Option<u64>,
+    latency_ms: Option<u64>,
+    lost_reply: Option<LostReply>,
+    #[serde(borrow, default)]
+    rules: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleDocument {
+    on: String,
+    order: Option<OrderId>,
+    fault: String,
+    rate: Option<NumberText>,
+    attempts: Option<NumberText>,
+}
+
+/// A word that may be written in kebab-case or snake_case.
+struct Word<T>(T);
+
+impl<'de, T: serde::de::DeserializeOwned> Deserialize<'de> for Word<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(deserializer)?.replace('-', "_");
+        let word = serde::de::value::StringDeserializer::<serde::de::value::Error>::new(word);
+        T::deserialize(word).map(Self).map_err(D::Error::custom)
+    }
+}
+
+impl Plan {
+    /// Reads a plan from JSON, version 1.
+    ///
+    /// # Errors
+    ///
+    /// [`DocumentError`] with the line, the value and what is allowed: for JSON that is none, unknown
+    /// fields, faults on operations that cannot have them, and rates outside 0 to 1 or over 1 together.
+    pub fn parse(text: &str) -> Result<Self, DocumentError> {
+        Self::read(Part::whole(text))
+    }
+
+    pub(crate) fn read(part: Part<'_>) -> Result<Self, DocumentError> {
+        let document: PlanDocument<'_> = part.read()?;
+        check_version("plan", document.version, part)?;
+        let defaults = PlanSettings::default();
+        let settings = PlanSettings {
+            dedupe: document.dedupe.map_or(defaults.dedupe, |word| word.0),
+            over_refund: document.over_refund.unwrap_or(defaults.over_refund),
+            key_ttl_s: document.key_ttl_s.unwrap_or(defaults.key_ttl_s),
+            latency_ms: document.latency_ms.unwrap_or(defaults.latency_ms),
+            lost_reply: document.lost_reply.unwrap_or(defaults.lost_reply),
+        };
+        if settings.latency_ms > LATENCY_MAX_MS {
+            let given = settings.latency_ms;
+            return Err(part.error(format!(
+                "`latency_ms` is {given}; at most {LATENCY_MAX_MS} is allowed"
+            )));
+        }
+        let mut plan = Self::default().with_settings(settings);
+        if let Some(seed) = document.seed {
+            plan = plan.seed(seed);
+        }
+        for raw in document.rules {
+            let line = part.inner(raw);
+            plan = plan
+                .rule(read_rule(line)?)
+                .map_err(|error| line.error(error))?;
+        }
+        Ok(plan)
+    }
+}
+
+fn read_rule(part: Part<'_>) -> Result<Rule, DocumentError> {
+    let document: RuleDocument = part.read()?;
+    let on: On = document.on.parse().map_err(|error| part.error(error))?;
+    let fault: Fault = document.fault.parse().map_err(|error| part.error(error))?;
+    let trigger = match (document.rate, document.attempts) {
+        (Some(rate), None) => {
+            Trigger::Rate(rate.0.parse::<Rate>().map_err(|error| part.error(error))?)
+        }
+        (None, Some(attempts)) => Trigger::Attempts(
+            attempts
+                .0
+                .parse::<Attempts>()
+                .map_err(|error| part.error(error))?,
+        ),
+        (Some(_), Some(_)) => return Err(part.error("a rule has `rate` or `attempts`, never both")),
+        (None, None) => {
+            return Err(
+                part.error("a rule needs `rate`, such as 0.15, or `attempts`, such as \"1-4\"")
+            );
+        }
+    };
+    Ok(Rule {
+        on,
+        order: document.order,
+        fault,
+        trigger,
+    })
+}
+
+impl Serialize for Plan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let settings = self.settings();
+        let mut plan = serializer.serialize_struct("Plan", 8)?;
+        plan.serialize_field("version", &1)?;
+        if let Some(seed) = self.named_seed() {
+            plan.serialize_field("seed", &seed)?;
+        }
+        plan.serialize_field("dedupe", &settings.dedupe)?;
+        plan.serialize_field("over_refund", &settings.over_refund)?;
+        plan.serialize_field("key_ttl_s", &settings.key_ttl_s)?;
+        plan.serialize_field("latency_ms", &settings.latency_ms)?;
+        plan.serialize_field("lost_reply", &settings.lost_reply)?;
+        plan.serialize_field("rules", self.rules())?;
+        plan.end()
+    }
+}
+
+impl Serialize for Rule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut rule = serializer.serialize_struct("Rule", 4)?;
+        rule.serialize_field("on", self.on.as_str())?;
+        if let Some(order) = &self.order {
+            rule.serialize_field("order", order)?;
+        }
+        rule.serialize_field("fault", &self.fault.to_string())?;
+        match self.trigger {
+            Trigger::Rate(rate) => {
+                let number =
+                    RawValue::from_string(rate.to_string()).expect("a decimal is a JSON number");
+                rule.serialize_field("rate", &number)?;
+            }
+            Trigger::Attempts(attempts) => {
+                rule.serialize_field("attempts", &attempts.to_string())?
+            }
+        }
+        rule.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_reads_back_from_its_own_json() {
+        let text = r#"{"version": 1, "seed": 7, "dedupe": "strict", "over-refund": "reject"}"#;
+        assert!(Plan::parse(text).is_err(), "field names are snake_case");
+        let text = r#"{"version": 1, "seed": 18446744073709551615, "dedupe": "first-reply", "lost_reply": "hang", "rules": [
+            {"on": "*", "fault": "transient", "rate": 0.15},
+            {"on": "refund", "order": "A-1", "fault": "twice+timeout", "attempts": "2-"},
+            {"on": "get-order", "fault": "lost", "attempts": 3}]}"#;
+        let plan = Plan::parse(text).unwrap();
+        let written = serde_json::to_string(&plan).unwrap();
+        assert_eq!(Plan::parse(&written), Ok(plan), "{written}");
+        assert!(written.contains(r#""rate":0.15"#), "{written}");
+    }
+
+    #[test]
+    fn refusals_name_line_value_and_what_is_allowed() {
+        let rules = |rules: &str| format!("{{\"version\": 1,\n\"rules\": [\n{rules}\n]}}");
+        for (text, line, wanted) in [
+            (
+                rules(r#"{"on": "refund", "fault": "timeout", "rate": 1.5}"#),
+                3,
+                "`1.5` is not a rate",
+            ),
+            (
+                rules(r#"{"on": "refund", "fault": "timeout", "rate": -0.1}"#),
+                3,
+                "`-0.1` is not a rate",
+            ),
+            (
+                rules(r#"{"on": "get_order", "fault": "timeout", "rate": 0.1}"#),
+                3,
+                "use it on refund",
+            ),
+            (
+                rules(r#"{"on": "*", "fault": "duplicate", "attempts": "1"}"#),
+                3,
+                "use it on refund",
+            ),
+            (
+                rules(r#"{"on": "refunds", "fault": "lost", "rate": 0.1}"#),
+                3,
+                "`get_order`, `refund` or `*`",
+            ),
+            (
+                rules(r#"{"on": "refund", "fault": "losst", "rate": 0.1}"#),
+                3,
+                "`losst` is not a fault",
+            ),
+            (
+                rules(r#"{"on": "refund", "fault": "lost"}"#),
+                3,
+                "needs `rate`",
+            ),
+            (
+                rules(r#"{"on": "refund", "fault": "lost", "rate": 0.1, "attempts": "1"}"#),
+                3,
+                "never both",
+            ),
+            (
+                rules(r#"{"on": "refund", "fault": "lost", "attempts": "0"}"#),
+                3,
+                "counted from 1",
+            ),
+            (
+                rules("{\"on\": \"refund\",\n \"fault\": \"lost\", \"rat\": 0.1}"),
+                4,
+                "unknown field `rat`",
+            ),
+            (
+                rules(
+                    "{\"on\": \"*\", \"fault\": \"lost\", \"rate\": 0.6},\n{\"on\": \"refund\", \"fault\": \"timeout\", \"rate\": 0.5}",
+                ),
+                4,
+                "come to 1.1",
+            ),
+            (
+                "{\"version\": 1,\n \"sede\": 8}".to_owned(),
+                2,
+                "unknown field `sede`",
+            ),
+            (
+                "{\"version\": 1,\n \"dedupe\": \"on\"}".to_owned(),
+                2,
+                "first_reply",
+            ),
+            ("{\"version\": 9}".to_owned(), 1, "version 9"),
+        ] {
+            let error = Plan::parse(&text).unwrap_err();
+            assert_eq!(error.line, line, "{text}: {error}");
+            assert!(error.message.contains(wanted), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn rates_of_one_order_count_with_those_of_all() {
+        let text = r#"{"version": 1, "rules": [
+            {"on": "refund", "order": "A-1", "fault": "lost", "rate": 0.5},
+            {"on": "refund", "order": "A-2", "fault": "lost", "rate": 0.9},
+            {"on": "refund", "fault": "timeout", "rate": 0.1},
+            {"on": "refund", "fault": "timeout", "rate": 0.000000001}]}"#;
+        let error = Plan::parse(text).unwrap_err();
+        assert!(
+            error.message.contains("order A-2") && error.message.contains("1.000000001"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,352 @@
+//! Reads a history back from JSON lines.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    Armed, CallIndex, CallRecord, Event, Failure, Header, History, Remainder, Replayed, Silence,
+    TurnedAway,
+    line::{ArmedFields, Line, SettingsFields},
+};
+use crate::{
+    call::Operation,
+    document::{DocumentError, Part, check_version},
+    fault::Fault,
+    ledger::{Caller, IdempotencyKey, OrderIndex},
+    money::{Amount, shorten},
+    seed::Seed,
+    ticket::{Order, Ticket},
+};
+
+/// Why a history cannot be read.
+pub type HistoryError = DocumentError;
+
+/// A history that was read, and what was odd about it.
+#[derive(Clone, Debug)]
+pub struct ReadHistory {
+    /// The history.
+    pub history: History,
+    /// A sentence, if the text was cut off in mid-line.
+    pub warning: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct HeaderDocument<'a> {
+    badbank: String,
+    version: u32,
+    seed: Seed,
+    #[serde(borrow)]
+    ticket: &'a RawValue,
+}
+
+impl History {
+    /// Reads a history from JSON lines; one that is cut off in mid-line is read up to there.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError`] with the line, for a text that is no history, and for events that contradict
+    /// the ticket or one another.
+    pub fn parse(text: &str) -> Result<ReadHistory, HistoryError> {
+        let first = text.lines().next().unwrap_or("");
+        let mut reader = Reader {
+            history: Self::new(read_header(first)?, usize::MAX),
+            places: BTreeMap::new(),
+            refunds: Vec::new(),
+        };
+        let orders = reader.history.header.ticket.orders();
+        reader.refunds = orders.iter().map(|order| order.refunded().len()).collect();
+        let mut warning = None;
+        let mut offset = first.len() + 1;
+        let mut number = 1;
+        while let Some(rest) = text.get(offset..).filter(|rest| !rest.is_empty()) {
+            number += 1;
+            let line = rest.lines().next().unwrap_or("");
+            let is_complete = rest.len() > line.len();
+            let at = |error: DocumentError| DocumentError {
+                line: number,
+                ..error
+            };
+            match serde_json::from_str::<Line>(line) {
+                Ok(parsed) => reader
+                    .take(parsed)
+                    .map_err(|message| DocumentError::new(number, message))?,
+                Err(_) if line.trim().is_empty() => {}
+                Err(_) if !is_complete => {
+                    warning = Some(format!(
+                        "line {number} is cut off; the history was read up to there"
+                    ));
+                }
+                Err(error) => return Err(at(error.into())),
+            }
+            offset += line.len() + 1 + usize::from(rest[line.len()..].starts_with('\r'));
+        }
+        Ok(ReadHistory {
+            history: reader.history,
+            warning,
+        })
+    }
+
+    /// Whether a text begins as a history does.
+    pub fn is_one(text: &str) -> bool {
+        text.starts_with("{\"badbank\":\"history\"")
+    }
+}
+
+fn read_header(line: &str) -> Result<Header, DocumentError> {
+    let part = Part::whole(line);
+    let document: HeaderDocument<'_> = part.read().map_err(|error| {
+        DocumentError::new(
+            1,
+            format!("this does not begin a history: {}", error.message),
+        )
+    })?;
+    if document.badbank != "history" {
+        let given = shorten(&document.badbank);
+        return Err(DocumentError::new(
+            1,
+            format!("this is a badbank `{given}`, not a `history`"),
+        ));
+    }
+    check_version("history", document.version, part)?;
+    let settings: SettingsFields = part.read()?;
+    let armed: ArmedFields = part.read()?;
+    Ok(Header {
+        ticket: Ticket::read(part.inner(document.ticket))?,
+        seed: document.seed,
+        settings: settings.into(),
+        armed: Armed::try_from(armed).map_err(|message| DocumentError::new(1, message))?,
+    })
+}
+
+/// A history in the making, and what it takes to check the next line.
+struct Reader {
+    history: History,
+    places: BTreeMap<u64, CallIndex>,
+    /// Refunds on each order so far.
+    refunds: Vec<usize>,
+}
+
+impl Reader {
+    fn take(&mut self, line: Line) -> Result<(), String> {
+        let expected = self.history.events.len() as u64 + 1;
+        if line.seq != expected {
+            return Err(format!("`seq` is {}, and {expected} comes next", line.seq));
+        }
+        let event = self.event(&line)?;
+        if let Event::Commit(call, _, number) = event {
+            self.count(call, number)?;
+        }
+        if let Event::Settle(Some(rest)) = &event {
+            self.history.is_cut = true;
+            self.history.call_count = rest.calls;
+        }
+        self.history.events.push(event);
+        Ok(())
+    }
+
+    fn count(&mut self, call: CallIndex, number: u32) -> Result<(), String> {
+        let held = &mut self.refunds[self.history.call(call).order.get()];
+        *held += 1;
+        if *held != number as usize {
+            return Err(format!(
+                "`refund` is {number}, and {held} comes next on this order"
+            ));
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, line: &Line) -> Result<Event, String> {
+        Ok(match line.event.as_str() {
+            "invoke" => Event::Invoke(self.invoke(line)?),
+            "fault" => {
+                let call = self.known(line).or_else(|_| self.invoke(line))?;
+                let fault: Fault = need(line.fault.as_ref(), "fault")?
+                    .parse()
+                    .map_err(in_words)?;
+                fault
+                    .check_on(self.history.call(call).operation)
+                    .map_err(in_words)?;
+                Event::Fault(call, fault)
+            }
+            "arrive" => Event::Arrive(self.known(line)?, need(line.delivery, "delivery")?),
+            "commit" => {
+                let call = self.known(line)?;
+                if self.history.call(call).operation != Operation::Refund {
+                    return Err("a read commits nothing".to_owned());
+                }
+                Event::Commit(
+                    call,
+                    need(line.delivery, "delivery")?,
+                    need(line.refund, "refund")?,
+                )
+            }
+            "replay" => {
+                let call = self.known(line)?;
+                let order = match &line.of {
+                    Some(order) => self.order(order)?.0,
+                    None => self.history.call(call).order,
+                };
+                let number = need(line.refund, "refund")?;
+                Event::Replay(
+                    call,
+                    need(line.delivery, "delivery")?,
+                    Replayed { order, number },
+                )
+            }
+            "refuse" if line.call.is_some() => Event::Refuse(
+                self.known(line)?,
+                need(line.delivery, "delivery")?,
+                self.code(line)?,
+            ),
+            "refuse" => Event::TurnedAway(Box::new(TurnedAway {
+                code: self.code(line)?,
+                operation: line.op,
+                order: line
+                    .order
+                    .as_ref()
+                    .map(|order| order.parse())
+                    .transpose()
+                    .map_err(in_words)?,
+            })),
+            "ok" => Event::Ok(self.known(line)?),
+            "fail" => {
+                let code = need(line.code.as_ref(), "code")?;
+                Event::Fail(
+                    self.known(line)?,
+                    Failure::from_word(code).ok_or_else(|| unknown("code", code))?,
+                )
+            }
+            "info" => {
+                let code = need(line.code.as_ref(), "code")?;
+                Event::Info(
+                    self.known(line)?,
+                    Silence::from_word(code).ok_or_else(|| unknown("code", code))?,
+                )
+            }
+            "plan" => Event::Plan(Box::new(need(line.plan.clone(), "plan")?.into_change()?)),
+            "crash" => Event::Crash,
+            "report" => Event::Report(need(line.text.as_deref(), "text")?.into()),
+            "settle" => Event::Settle(
+                line.remainder
+                    .as_ref()
+                    .map(|_| self.remainder(line))
+                    .transpose()?
+                    .map(Box::new),
+            ),
+            other => return Err(unknown("event", other)),
+        })
+    }
+
+    fn code(&self, line: &Line) -> Result<crate::call::RefusalCode, String> {
+        let code = need(line.code.as_ref(), "code")?;
+        code.parse().map_err(|()| unknown("code", code))
+    }
+
+    fn order(&self, id: &str) -> Result<(OrderIndex, &Order), String> {
+        let orders = self.history.header.ticket.orders();
+        let place = orders.iter().position(|order| order.id().as_str() == id);
+        let place = place.ok_or_else(|| format!("the ticket has no order `{}`", shorten(id)))?;
+        Ok((OrderIndex::new(place), &orders[place]))
+    }
+
+    fn known(&self, line: &Line) -> Result<CallIndex, String> {
+        let number = need(line.call, "call")?;
+        let call = self
+            .places
+            .get(&number)
+            .copied()
+            .ok_or_else(|| format!("call {number} was never invoked"))?;
+        let id = self.history.call_id(call);
+        let is_same = line.op.is_none_or(|operation| operation == id.operation)
+            && line.order.as_ref().is_none_or(|order| *order == *id.order)
+            && line.attempt.is_none_or(|attempt| attempt == id.attempt);
+        if is_same {
+            Ok(call)
+        } else {
+            Err(format!(
+                "call {number} is `{id}`, and this line says otherwise"
+            ))
+        }
+    }
+
+    fn invoke(&mut self, line: &Line) -> Result<CallIndex, String> {
+        let number = need(line.call, "call")?;
+        let operation = need(line.op, "op")?;
+        let (order, of) = self.order(need(line.order.as_ref(), "order")?)?;
+        let amount = line
+            .amount
+            .as_ref()
+            .map(|text| Amount::parse(text, of.currency()))
+            .transpose()
+            .map_err(in_words)?;
+        if (operation == Operation::Refund && line.event == "invoke") != amount.is_some() {
+            return Err("a refund has an `amount`, and a read has none".to_owned());
+        }
+        let record = CallRecord {
+            number,
+            operation,
+            order,
+            attempt: need(line.attempt, "attempt")?,
+            amount,
+            key: line
+                .key
+                .as_deref()
+                .map(IdempotencyKey::new)
+                .transpose()
+                .map_err(in_words)?,
+            caller: line
+                .caller
+                .as_ref()
+                .map(|hash| Caller::from_hash(hash).ok_or_else(|| unknown("caller", hash)))
+                .transpose()?,
+        };
+        let index = CallIndex(u32::try_from(self.history.calls.len()).map_err(in_words)?);
+        if self.places.insert(number, index).is_some() {
+            return Err(format!("call {number} is invoked twice"));
+        }
+        self.history.calls.push(record);
+        self.history.call_count += 1;
+        Ok(index)
+    }
+
+    fn remainder(&self, line: &Line) -> Result<Remainder, String> {
+        let fields = need(line.remainder.as_ref(), "remainder")?;
+        let orders = self.history.header.ticket.orders();
+        if fields.orders.len() != orders.len() {
+            return Err(format!(
+                "`remainder` lists {} orders, and the ticket has {}",
+                fields.orders.len(),
+                orders.len()
+            ));
+        }
+        let rest = fields.orders.iter().zip(orders).map(|(rest, order)| {
+            let refunds = rest
+                .refunds
+                .iter()
+                .map(|text| Amount::parse(text, order.currency()).map_err(in_words));
+            Ok((
+                rest.get_order,
+                rest.refund,
+                refunds.collect::<Result<Vec<_>, String>>()?,
+            ))
+        });
+        Ok(Remainder {
+            calls: fields.calls,
+            orders: rest.collect::<Result<_, String>>()?,
+        })
+    }
+}
+
+fn need<T>(field: Option<T>, name: &str) -> Result<T, String> {
+    field.ok_or_else(|| format!("`{name}` is missing"))
+}
+
+fn unknown(field: &str, word: &str) -> String {
+    format!("`{}` is no {field} of a history", shorten(word))
+}
+
+pub(super) fn in_words(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}

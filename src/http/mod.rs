@@ -1,0 +1,1 @@
+//! The bank on the wire: two listeners, and a client.
