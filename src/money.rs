@@ -265,16 +265,16 @@ impl Total {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// This sum and `amount`.
+    /// This sum and another.
     ///
     /// # Panics
     ///
     /// Past `u128`, which 2^64 of the largest amounts do not reach.
     #[must_use]
-    pub fn plus(self, amount: Amount) -> Self {
+    pub fn plus(self, other: Self) -> Self {
         Self(
             self.0
-                .checked_add(u128::from(amount.0))
+                .checked_add(other.0)
                 .expect("2^64 amounts fit a u128"),
         )
     }
@@ -293,7 +293,7 @@ impl From<Amount> for Total {
 
 impl std::iter::Sum<Amount> for Total {
     fn sum<I: Iterator<Item = Amount>>(amounts: I) -> Self {
-        amounts.fold(Self::ZERO, Self::plus)
+        amounts.fold(Self::ZERO, |sum, amount| sum.plus(amount.into()))
     }
 }
 

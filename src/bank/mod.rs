@@ -297,7 +297,7 @@ impl Bank {
             .accounts()
             .iter()
             .map(|account| account.refunds().to_vec());
-        Evidence::of_run(&self.history, held.collect(), &self.attempts).grade()
+        Evidence::of_run(&self.history, held.collect(), &self.attempts).grade(None)
     }
 
     /// The grade of a settled copy; the run goes on.

@@ -199,6 +199,24 @@ pub enum Event {
     Settle(Option<Box<Remainder>>),
 }
 
+impl Event {
+    /// The call that it happened to.
+    pub const fn call(&self) -> Option<CallIndex> {
+        match self {
+            Self::Invoke(call)
+            | Self::Fault(call, _)
+            | Self::Arrive(call, _)
+            | Self::Commit(call, ..)
+            | Self::Replay(call, ..)
+            | Self::Refuse(call, ..)
+            | Self::Ok(call)
+            | Self::Fail(call, _)
+            | Self::Info(call, _) => Some(*call),
+            _ => None,
+        }
+    }
+}
+
 /// Number of a delivery of a call, from 1.
 pub type Delivery = u8;
 /// Number of a refund on its order, from 1.

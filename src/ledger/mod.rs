@@ -174,7 +174,7 @@ impl Account {
 
     fn push(&mut self, amount: Amount) -> u32 {
         self.refunds.push(amount);
-        self.refunded = self.refunded.plus(amount);
+        self.refunded = self.refunded.plus(amount.into());
         let sum: u128 = self.refunded.minor();
         assert!(
             sum >= u128::from(amount.minor()),

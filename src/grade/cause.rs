@@ -1,0 +1,306 @@
+//! Why a refund is too many, or is missing.
+
+use std::cmp::Reverse;
+
+use serde::Serialize;
+
+use super::{
+    Finding,
+    facts::{CallFacts, Commit, End, Heard, OrderFacts},
+    judge::{Match, Surplus},
+};
+use crate::{
+    ledger::Dedupe,
+    money::{Amount, Currency},
+};
+
+macro_rules! causes {
+    ($($(#[$doc:meta])* $variant:ident = $word:literal, $sentence:literal;)*) => {
+        /// Why a refund is too many, or is missing.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+        #[serde(rename_all = "snake_case")]
+        #[non_exhaustive]
+        pub enum Cause {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Cause {
+            /// Every cause.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The word in grades.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)*
+                }
+            }
+
+            /// The cause in a plain sentence.
+            pub const fn sentence(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $sentence,)*
+                }
+            }
+        }
+    };
+}
+
+causes! {
+    /// Two deliveries with one key overlapped, and the ledger reserves nothing.
+    RacyDedupe = "racy_dedupe",
+        "Two deliveries with the same key overlapped, and the ledger looks keys up without reserving them, so both were executed.";
+    /// The network delivered the request twice.
+    DuplicateDelivery = "duplicate_delivery",
+        "The network delivered the request twice and both were executed; the caller saw one plain answer. Only a key that the ledger honours prevents this.";
+    /// The program under test was started again in between.
+    RepeatAfterCrash = "repeat_after_crash",
+        "The program died after the first refund, was started again, and refunded again what it no longer knew of.";
+    /// Both bore the same key, and the ledger ignores keys.
+    KeyIgnored = "key_ignored",
+        "Both requests bore the same key, but the ledger ignores keys.";
+    /// Both bore the same key, and it had expired.
+    KeyExpired = "key_expired",
+        "Both requests bore the same key, but it had expired before the second came.";
+    /// Both bore a key, not the same one.
+    KeyChanged = "key_changed",
+        "The request was repeated under another key, so the ledger took it for a new refund.";
+    /// The repeat was sent before the first was answered.
+    RepeatInFlight = "repeat_in_flight",
+        "The request was sent again while the first was still under way, without a key to tell that they are one.";
+    /// The repeat was sent after the first was not answered.
+    RepeatAfterTimeout = "repeat_after_timeout",
+        "The first request was executed but its reply was lost; it was sent again without a key.";
+    /// The repeat was sent after the first was answered with an error.
+    RepeatAfterError = "repeat_after_error",
+        "The first request was executed but answered with an error; it was sent again without a key.";
+    /// The repeat was sent after the first was answered.
+    RepeatAfterSuccess = "repeat_after_success",
+        "The refund was already there for the caller to see, and was asked for again.";
+    /// The refund repeats none: its amount, or any refund of the order, was never expected.
+    OtherAmount = "other_amount",
+        "No refund of this amount was expected on the order.";
+    /// Nothing was asked for.
+    NeverTried = "never_tried",
+        "The refund was never asked for.";
+    /// The answer of another refund was replayed.
+    SwallowedByKey = "swallowed_by_key",
+        "The request bore a key that another refund had used, so it was answered with that refund's reply and never executed.";
+    /// The bank refused.
+    Refused = "refused",
+        "The bank refused the request.";
+    /// Only faults were met.
+    GaveUp = "gave_up",
+        "Every request failed before it reached the ledger, and the program stopped trying.";
+}
+
+/// The causes of everything that is wrong with an order.
+pub(super) fn find(
+    facts: &OrderFacts,
+    matched: &Match,
+    dedupe: Dedupe,
+    currency: Currency,
+) -> Vec<Finding> {
+    let commits = facts.commits();
+    let mut findings: Vec<Finding> = matched
+        .surplus
+        .iter()
+        .flat_map(|(amount, surplus)| extras(facts, &commits, *amount, *surplus, dedupe))
+        .collect();
+    findings.sort_by_key(|finding| finding.refund);
+    let mut used = Vec::new();
+    for amount in &matched.missing {
+        let (cause, calls) = missed(facts, *amount, &mut used);
+        let calls = calls.into_iter().map(|call| call.id.clone()).collect();
+        findings.push(Finding {
+            refund: None,
+            missing: Some(amount.display(currency)),
+            cause,
+            calls,
+        });
+    }
+    findings
+}
+
+/// The causes of the refunds too many of one amount.
+fn extras(
+    facts: &OrderFacts,
+    commits: &[Commit<'_>],
+    amount: Amount,
+    surplus: Surplus,
+    dedupe: Dedupe,
+) -> Vec<Finding> {
+    let equal: Vec<Commit<'_>> = commits
+        .iter()
+        .copied()
+        .filter(|commit| commit.call.amount == Some(amount))
+        .collect();
+    let mut ranked = equal.clone();
+    // Second deliveries first, then repeated keys, then the rest; the latest of each first.
+    ranked.sort_by_key(|commit| {
+        let is_second = commit.delivery.number > 1;
+        let bears_known_key = commits
+            .iter()
+            .any(|earlier| earlier.at < commit.at && has_same_key(earlier, commit));
+        let rank = if is_second {
+            0
+        } else if bears_known_key {
+            1
+        } else {
+            2
+        };
+        (rank, Reverse(commit.at))
+    });
+    let extras = ranked.iter().take(surplus.extra);
+    extras
+        .map(|extra| {
+            let original = original(extra, &equal, commits);
+            let cause = match original {
+                Some(original) => repeat(facts, original, extra, dedupe),
+                None if surplus.held > 0 => Cause::RepeatAfterSuccess,
+                None => Cause::OtherAmount,
+            };
+            let mut calls = vec![extra.call.id.clone()];
+            if let Some(original) = original.filter(|original| original.call.id != extra.call.id) {
+                calls.insert(0, original.call.id.clone());
+            }
+            Finding {
+                refund: Some(extra.refund),
+                missing: None,
+                cause,
+                calls,
+            }
+        })
+        .collect()
+}
+
+/// What a refund repeats: the first delivery of its call, the first refund under its key, or the equal
+/// refund before it.
+fn original<'a>(
+    extra: &Commit<'_>,
+    equal: &[Commit<'a>],
+    commits: &[Commit<'a>],
+) -> Option<Commit<'a>> {
+    let earlier = |commit: &&Commit<'a>| commit.at < extra.at;
+    let same_call = commits
+        .iter()
+        .filter(earlier)
+        .find(|commit| commit.call.id == extra.call.id);
+    let same_key = || {
+        commits
+            .iter()
+            .filter(earlier)
+            .find(|commit| has_same_key(commit, extra))
+    };
+    same_call
+        .or_else(same_key)
+        .or_else(|| equal.iter().rfind(earlier))
+        .copied()
+}
+
+fn has_same_key(one: &Commit<'_>, other: &Commit<'_>) -> bool {
+    one.call.key.is_some() && one.call.key == other.call.key
+}
+
+/// Why `extra` was executed although `original` had been.
+fn repeat(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>, dedupe: Dedupe) -> Cause {
+    let is_same_key = has_same_key(&original, extra);
+    let overlap = extra.delivery.arrived < original.at;
+    let has_crashed = facts
+        .crashes
+        .iter()
+        .any(|at| original.call.invoked < *at && *at < extra.call.invoked);
+    if is_same_key && overlap && dedupe == Dedupe::Racy {
+        Cause::RacyDedupe
+    } else if original.call.id == extra.call.id {
+        Cause::DuplicateDelivery
+    } else if has_crashed {
+        Cause::RepeatAfterCrash
+    } else if is_same_key && dedupe == Dedupe::Strict {
+        Cause::KeyExpired
+    } else if is_same_key {
+        Cause::KeyIgnored
+    } else if original.call.key.is_some() && extra.call.key.is_some() {
+        Cause::KeyChanged
+    } else {
+        match original.call.heard_by(extra.call.invoked) {
+            None => Cause::RepeatInFlight,
+            Some(Heard::Nothing(_)) => Cause::RepeatAfterTimeout,
+            Some(Heard::Failed(_)) => Cause::RepeatAfterError,
+            Some(Heard::Ok) => Cause::RepeatAfterSuccess,
+        }
+    }
+}
+
+/// Why an expected refund is missing, and the calls that tried; each call explains one missing refund.
+fn missed<'a>(
+    facts: &'a OrderFacts,
+    amount: Amount,
+    used: &mut Vec<&'a CallFacts>,
+) -> (Cause, Vec<&'a CallFacts>) {
+    let has_paid = |call: &CallFacts| {
+        call.deliveries
+            .iter()
+            .any(|delivery| matches!(delivery.end, Some((_, End::Committed(_)))))
+    };
+    let tried: Vec<&CallFacts> = facts
+        .calls
+        .iter()
+        .filter(|call| call.is_refund() && !has_paid(call))
+        .collect();
+    let of_amount: Vec<&CallFacts> = tried
+        .iter()
+        .copied()
+        .filter(|call| call.amount == Some(amount))
+        .collect();
+    let tried = if of_amount.is_empty() {
+        tried
+    } else {
+        of_amount
+    };
+    let ends = |call: &CallFacts, is_it: fn(&End) -> bool| {
+        call.deliveries
+            .iter()
+            .any(|delivery| delivery.end.as_ref().is_some_and(|(_, end)| is_it(end)))
+    };
+    let is_fresh = |call: &&CallFacts| !used.iter().any(|other| other.id == call.id);
+    let swallowed = tried
+        .iter()
+        .copied()
+        .filter(is_fresh)
+        .rfind(|call| ends(call, |end| matches!(end, End::Replayed(_))));
+    if let Some(call) = swallowed {
+        used.push(call);
+        return (Cause::SwallowedByKey, vec![call]);
+    }
+    let refused = tried
+        .iter()
+        .copied()
+        .rfind(|call| ends(call, |end| matches!(end, End::Refused(_))));
+    if let Some(call) = refused {
+        return (Cause::Refused, vec![call]);
+    }
+    if !tried.is_empty() {
+        return (Cause::GaveUp, tried);
+    }
+    let cause = if facts.turned_away.is_empty() {
+        Cause::NeverTried
+    } else {
+        Cause::Refused
+    };
+    (cause, Vec::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_written_as_its_word() {
+        for cause in Cause::ALL {
+            assert_eq!(
+                serde_json::to_string(cause).unwrap(),
+                format!("\"{}\"", cause.as_str())
+            );
+        }
+    }
+}
