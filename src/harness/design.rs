@@ -1,0 +1,117 @@
+//! The designs there are, by name.
+
+use std::{fmt, str::FromStr};
+
+use super::Retry;
+use crate::{agent::ToolCallId, money::shorten};
+
+/// What stands between an agent's calls and the bank.
+///
+/// # Examples
+///
+/// ```
+/// use badbank::harness::Design;
+///
+/// assert_eq!("model_only".parse(), Ok(Design::ModelOnly));
+/// assert_eq!(Design::ModelOnly.as_str(), "model-only");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Design {
+    /// Nothing: every fault reaches the agent.
+    ModelOnly,
+    /// Retries without a key: after a lost reply the money moves twice.
+    Retries,
+    /// Retries under a key that is the tool call's id, the same at every attempt.
+    Keyed,
+}
+
+/// A text that names no design.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a design; the designs are model-only, retries and keyed")]
+pub struct DesignError {
+    /// The text, shortened.
+    pub text: String,
+}
+
+impl Design {
+    /// Every design, from the least to the most.
+    pub const ALL: [Self; 3] = [Self::ModelOnly, Self::Retries, Self::Keyed];
+
+    /// The name on the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ModelOnly => "model-only",
+            Self::Retries => "retries",
+            Self::Keyed => "keyed",
+        }
+    }
+
+    /// What it does, in one line.
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Self::ModelOnly => "no retries and no key: every fault reaches the agent",
+            Self::Retries => "three attempts with backoff and full jitter, no key",
+            Self::Keyed => "three attempts under one key, the tool call's id",
+        }
+    }
+
+    /// How it sends a call again.
+    pub fn retry(self) -> Retry {
+        match self {
+            Self::ModelOnly => Retry::never(),
+            Self::Retries | Self::Keyed => Retry::default(),
+        }
+    }
+
+    /// The key under which it sends a refund, at every attempt.
+    pub fn key(self, call: ToolCallId) -> Option<String> {
+        match self {
+            Self::ModelOnly | Self::Retries => None,
+            Self::Keyed => Some(call.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Design {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Design {
+    type Err = DesignError;
+
+    fn from_str(text: &str) -> Result<Self, DesignError> {
+        let name = text.replace('_', "-");
+        Self::ALL
+            .into_iter()
+            .find(|design| design.as_str() == name)
+            .ok_or_else(|| DesignError {
+                text: shorten(text),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_design_is_read_from_its_name_in_either_case() {
+        for design in Design::ALL {
+            assert_eq!(design.as_str().parse(), Ok(design));
+            assert_eq!(design.as_str().replace('-', "_").parse(), Ok(design));
+        }
+        let error = "modelonly".parse::<Design>().unwrap_err();
+        for design in Design::ALL {
+            assert!(error.to_string().contains(design.as_str()), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_keyed_sends_keys_and_it_sends_the_call_id() {
+        let call = ToolCallId::new(3);
+        let keys = Design::ALL.map(|design| design.key(call));
+        assert_eq!(keys, [None, None, Some("call-3".to_owned())]);
+    }
+}
