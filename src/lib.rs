@@ -10,6 +10,7 @@ pub mod history;
 pub mod ledger;
 pub mod money;
 mod seed;
+pub mod stats;
 pub mod ticket;
 
 #[cfg(feature = "cli")]

@@ -1,0 +1,56 @@
+//! Intervals for proportions.
+#![allow(clippy::float_arithmetic, reason = "this is where statistics are made")]
+
+/// The 97.5 % point of the normal distribution.
+const Z_95: f64 = 1.959_963_984_540_054;
+
+/// A proportion with its 95 % Wilson score interval (Wilson 1927), all from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Proportion {
+    /// How often it was so.
+    pub share: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+}
+
+impl Proportion {
+    /// The proportion of `hits` in `of`; the whole range if there was nothing to count.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use badbank::stats::Proportion;
+    ///
+    /// let nineteen = Proportion::wilson(19, 30);
+    /// assert!(nineteen.low > 0.455 && nineteen.high < 0.782);
+    /// ```
+    #[allow(clippy::cast_precision_loss, reason = "nobody counts 2^53 runs")]
+    pub fn wilson(hits: u64, of: u64) -> Self {
+        if of == 0 {
+            return Self { share: 0.0, low: 0.0, high: 1.0 };
+        }
+        let (count, share) = (of as f64, hits as f64 / of as f64);
+        let square = Z_95 * Z_95;
+        let scale = 1.0 + square / count;
+        let centre = (share + square / (2.0 * count)) / scale;
+        let half = Z_95 / scale * (share * (1.0 - share) / count + square / (4.0 * count * count)).sqrt();
+        Self { share, low: (centre - half).max(0.0), high: (centre + half).min(1.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_agree_with_known_ones() {
+        // R: prop.test(15, 20, correct = FALSE) and prop.test(0, 300, correct = FALSE).
+        for (hits, of, low, high) in [(15, 20, 0.5313, 0.8881), (0, 300, 0.0, 0.0126), (300, 300, 0.9874, 1.0)] {
+            let interval = Proportion::wilson(hits, of);
+            assert!((interval.low - low).abs() < 5e-5 && (interval.high - high).abs() < 5e-5, "{interval:?}");
+        }
+        assert_eq!(Proportion::wilson(0, 0), Proportion { share: 0.0, low: 0.0, high: 1.0 });
+    }
+}
