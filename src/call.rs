@@ -76,20 +76,12 @@ impl FromStr for CallId {
         let parsed = (|| {
             let order = OrderId::new(words.next()?).ok()?;
             let operation = words.next()?;
-            let operation = Operation::ALL
-                .into_iter()
-                .find(|known| known.as_str() == operation)?;
+            let operation = Operation::ALL.into_iter().find(|known| known.as_str() == operation)?;
             let attempt = words.next()?.strip_prefix('#')?;
             let attempt: u32 = attempt.parse().ok().filter(|number| *number > 0)?;
-            words.next().is_none().then_some(Self {
-                order,
-                operation,
-                attempt,
-            })
+            words.next().is_none().then_some(Self { order, operation, attempt })
         })();
-        parsed.ok_or_else(|| CallIdError {
-            text: shorten(text),
-        })
+        parsed.ok_or_else(|| CallIdError { text: shorten(text) })
     }
 }
 
@@ -190,11 +182,7 @@ pub struct Refunded {
 impl fmt::Display for Refunded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let money = Money::new(self.amount, self.currency);
-        write!(
-            f,
-            "Refunded {money} on order {} (refund #{}).",
-            self.order, self.number
-        )
+        write!(f, "Refunded {money} on order {} (refund #{}).", self.order, self.number)
     }
 }
 
@@ -259,10 +247,7 @@ pub struct Refusal {
 impl Refusal {
     /// A refusal with a sentence.
     pub fn new(code: RefusalCode, detail: impl fmt::Display) -> Self {
-        Self {
-            code,
-            detail: detail.to_string(),
-        }
+        Self { code, detail: detail.to_string() }
     }
 }
 
@@ -326,11 +311,7 @@ impl FromStr for RefusalCode {
     type Err = ();
 
     fn from_str(word: &str) -> Result<Self, ()> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|code| code.as_str() == word)
-            .ok_or(())
+        Self::ALL.iter().copied().find(|code| code.as_str() == word).ok_or(())
     }
 }
 

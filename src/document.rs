@@ -23,10 +23,7 @@ pub struct DocumentError {
 impl DocumentError {
     /// An error at `line` of a text.
     pub(crate) fn new(line: usize, message: impl fmt::Display) -> Self {
-        Self {
-            line,
-            message: message.to_string(),
-        }
+        Self { line, message: message.to_string() }
     }
 
     /// The error as one sentence about the file at `path`.
@@ -39,10 +36,7 @@ impl From<serde_json::Error> for DocumentError {
     fn from(error: serde_json::Error) -> Self {
         let text = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
-        Self::new(
-            error.line().max(1),
-            text.strip_suffix(&place).unwrap_or(&text),
-        )
+        Self::new(error.line().max(1), text.strip_suffix(&place).unwrap_or(&text))
     }
 }
 
@@ -92,10 +86,7 @@ impl<'de> Deserialize<'de> for NumberText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         Self::from_raw(&raw).ok_or_else(|| {
-            D::Error::custom(format!(
-                "`{}` is neither a string nor a number",
-                shorten(raw.get())
-            ))
+            D::Error::custom(format!("`{}` is neither a string nor a number", shorten(raw.get())))
         })
     }
 }
@@ -120,7 +111,6 @@ pub(crate) fn check_version(
     if version == 1 {
         return Ok(());
     }
-    Err(part.error(format!(
-        "{format} version {version} is not known; this badbank reads version 1"
-    )))
+    Err(part
+        .error(format!("{format} version {version} is not known; this badbank reads version 1")))
 }

@@ -37,10 +37,7 @@ pub struct CurrencyError {
 
 impl Currency {
     /// The euro, with two decimals.
-    pub const EUR: Self = Self {
-        iso: iso_currency::Currency::EUR,
-        decimals: 2,
-    };
+    pub const EUR: Self = Self { iso: iso_currency::Currency::EUR, decimals: 2 };
 
     /// The currency of an ISO 4217 code in upper case.
     ///
@@ -48,14 +45,10 @@ impl Currency {
     ///
     /// [`CurrencyError`] for an unknown code, and for one without a minor unit (gold, test codes).
     pub fn from_code(code: &str) -> Result<Self, CurrencyError> {
-        let unknown = || CurrencyError {
-            code: shorten(code),
-        };
+        let unknown = || CurrencyError { code: shorten(code) };
         let iso = iso_currency::Currency::from_code(code).ok_or_else(unknown)?;
-        let decimals = iso
-            .exponent()
-            .and_then(|places| u8::try_from(places).ok())
-            .ok_or_else(unknown)?;
+        let decimals =
+            iso.exponent().and_then(|places| u8::try_from(places).ok()).ok_or_else(unknown)?;
         Ok(Self { iso, decimals })
     }
 
@@ -140,11 +133,7 @@ impl Amount {
     /// An amount in minor units; none for zero and for what no text of 15 digits could name.
     pub const fn from_minor(minor: u64) -> Option<Self> {
         // 15 digits, scaled by the finest minor unit there is (four decimals).
-        if minor == 0 || minor >= 10_u64.pow(19) {
-            None
-        } else {
-            Some(Self(minor))
-        }
+        if minor == 0 || minor >= 10_u64.pow(19) { None } else { Some(Self(minor)) }
     }
 
     /// Reads an amount of `currency` from its decimal text.
@@ -168,38 +157,25 @@ impl Amount {
         if text.is_empty() {
             return Err(AmountError::Missing);
         }
-        let (whole, decimals) = text
-            .split_once('.')
-            .map_or((text, None), |(w, d)| (w, Some(d)));
+        let (whole, decimals) = text.split_once('.').map_or((text, None), |(w, d)| (w, Some(d)));
         let is_number =
             |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
         if !is_number(whole) || !decimals.is_none_or(is_number) {
-            return Err(AmountError::Malformed {
-                text: shorten(text),
-            });
+            return Err(AmountError::Malformed { text: shorten(text) });
         }
         let decimals = decimals.unwrap_or("");
         if whole.len() + decimals.len() > DIGITS_MAX {
-            return Err(AmountError::TooLong {
-                text: shorten(text),
-            });
+            return Err(AmountError::TooLong { text: shorten(text) });
         }
         let places = usize::from(currency.decimals());
         let Some(padding) = places.checked_sub(decimals.len()) else {
-            return Err(AmountError::TooPrecise {
-                text: shorten(text),
-                currency,
-            });
+            return Err(AmountError::TooPrecise { text: shorten(text), currency });
         };
-        let digits = whole
-            .bytes()
-            .chain(decimals.bytes())
-            .chain(std::iter::repeat_n(b'0', padding));
+        let digits =
+            whole.bytes().chain(decimals.bytes()).chain(std::iter::repeat_n(b'0', padding));
         // At most 15 digits and four zeros, which fits.
         let minor = digits.fold(0_u64, |sum, digit| sum * 10 + u64::from(digit - b'0'));
-        Self::from_minor(minor).ok_or_else(|| AmountError::Zero {
-            text: shorten(text),
-        })
+        Self::from_minor(minor).ok_or_else(|| AmountError::Zero { text: shorten(text) })
     }
 
     /// The amount in minor units.
@@ -229,12 +205,7 @@ impl Money {
 
 impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {}",
-            self.amount.display(self.currency),
-            self.currency
-        )
+        write!(f, "{} {}", self.amount.display(self.currency), self.currency)
     }
 }
 
@@ -253,10 +224,7 @@ impl Total {
 
     /// The sum as decimal text with all the decimals that `currency` has.
     pub const fn display(self, currency: Currency) -> Decimal {
-        Decimal {
-            minor: self.0,
-            currency,
-        }
+        Decimal { minor: self.0, currency }
     }
 
     /// What is left when `other` is taken away; nothing when that is more.
@@ -272,11 +240,7 @@ impl Total {
     /// Past `u128`, which 2^64 of the largest amounts do not reach.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
-        Self(
-            self.0
-                .checked_add(other.0)
-                .expect("2^64 amounts fit a u128"),
-        )
+        Self(self.0.checked_add(other.0).expect("2^64 amounts fit a u128"))
     }
 
     /// This sum as an amount; none if it is nothing or too much for one.
@@ -370,10 +334,7 @@ mod tests {
             "-1", "+1", "1e2", "1E2", "NaN", "inf", ".5", "5.", ".", "1.2.3", " 1", "1 ", "1_000",
             "1,000", "0x1", "１２", "\u{0}", "1\n",
         ] {
-            assert!(
-                matches!(minor(text, "EUR"), Err(AmountError::Malformed { .. })),
-                "{text:?}"
-            );
+            assert!(matches!(minor(text, "EUR"), Err(AmountError::Malformed { .. })), "{text:?}");
         }
     }
 
@@ -381,10 +342,7 @@ mod tests {
     fn nothing_is_not_an_amount() {
         assert_eq!(minor("", "EUR"), Err(AmountError::Missing));
         for text in ["0", "0.0", "0.00", "000"] {
-            assert!(
-                matches!(minor(text, "EUR"), Err(AmountError::Zero { .. })),
-                "{text}"
-            );
+            assert!(matches!(minor(text, "EUR"), Err(AmountError::Zero { .. })), "{text}");
         }
     }
 
@@ -393,12 +351,8 @@ mod tests {
         assert_eq!(minor("999999999999999", "JPY"), Ok(999_999_999_999_999));
         assert_eq!(minor("999999999999999", "EUR"), Ok(99_999_999_999_999_900));
         assert_eq!(minor("9999999999999.99", "EUR"), Ok(999_999_999_999_999));
-        for text in [
-            "1000000000000000",
-            "10000000000000.00",
-            &"9".repeat(30),
-            &"9".repeat(100_000),
-        ] {
+        for text in ["1000000000000000", "10000000000000.00", &"9".repeat(30), &"9".repeat(100_000)]
+        {
             assert!(
                 matches!(minor(text, "EUR"), Err(AmountError::TooLong { .. })),
                 "{}",
@@ -409,20 +363,9 @@ mod tests {
 
     #[test]
     fn an_amount_is_shown_with_all_its_decimals() {
-        for (text, code) in [
-            ("42.50", "EUR"),
-            ("0.07", "EUR"),
-            ("5800", "JPY"),
-            ("0.005", "KWD"),
-        ] {
+        for (text, code) in [("42.50", "EUR"), ("0.07", "EUR"), ("5800", "JPY"), ("0.005", "KWD")] {
             let currency = Currency::from_code(code).unwrap();
-            assert_eq!(
-                Amount::parse(text, currency)
-                    .unwrap()
-                    .display(currency)
-                    .to_string(),
-                text
-            );
+            assert_eq!(Amount::parse(text, currency).unwrap().display(currency).to_string(), text);
         }
     }
 

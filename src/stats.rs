@@ -35,7 +35,8 @@ impl Proportion {
         let square = Z_95 * Z_95;
         let scale = 1.0 + square / count;
         let centre = (share + square / (2.0 * count)) / scale;
-        let half = Z_95 / scale * (share * (1.0 - share) / count + square / (4.0 * count * count)).sqrt();
+        let half =
+            Z_95 / scale * (share * (1.0 - share) / count + square / (4.0 * count * count)).sqrt();
         Self { share, low: (centre - half).max(0.0), high: (centre + half).min(1.0) }
     }
 }
@@ -47,9 +48,14 @@ mod tests {
     #[test]
     fn intervals_agree_with_known_ones() {
         // R: prop.test(15, 20, correct = FALSE) and prop.test(0, 300, correct = FALSE).
-        for (hits, of, low, high) in [(15, 20, 0.5313, 0.8881), (0, 300, 0.0, 0.0126), (300, 300, 0.9874, 1.0)] {
+        for (hits, of, low, high) in
+            [(15, 20, 0.5313, 0.8881), (0, 300, 0.0, 0.0126), (300, 300, 0.9874, 1.0)]
+        {
             let interval = Proportion::wilson(hits, of);
-            assert!((interval.low - low).abs() < 5e-5 && (interval.high - high).abs() < 5e-5, "{interval:?}");
+            assert!(
+                (interval.low - low).abs() < 5e-5 && (interval.high - high).abs() < 5e-5,
+                "{interval:?}"
+            );
         }
         assert_eq!(Proportion::wilson(0, 0), Proportion { share: 0.0, low: 0.0, high: 1.0 });
     }

@@ -44,14 +44,8 @@ pub struct Careful {
 impl Careful {
     /// An agent that has just been given `ticket`.
     pub fn new(ticket: &Ticket) -> Self {
-        let asked = ticket
-            .orders()
-            .iter()
-            .filter(|order| !order.expect().is_empty());
-        Self {
-            tasks: asked.map(Task::new).collect(),
-            calls: 0,
-        }
+        let asked = ticket.orders().iter().filter(|order| !order.expect().is_empty());
+        Self { tasks: asked.map(Task::new).collect(), calls: 0 }
     }
 
     /// The next batch, or the report once there is nothing left to do.
@@ -63,11 +57,7 @@ impl Careful {
         if calls.is_empty() {
             calls = self.batch(Task::pay);
         }
-        if calls.is_empty() {
-            Turn::Report(self.report())
-        } else {
-            Turn::Calls(calls)
-        }
+        if calls.is_empty() { Turn::Report(self.report()) } else { Turn::Calls(calls) }
     }
 
     /// Takes what came of a call of the last batch.
@@ -109,11 +99,7 @@ impl Careful {
         let line = |claim: Claim| {
             let claimed = self.tasks.iter().filter(|task| task.claim() == claim);
             let orders: Vec<&str> = claimed.map(|task| task.order.as_str()).collect();
-            let orders = if orders.is_empty() {
-                "none".to_owned()
-            } else {
-                orders.join(", ")
-            };
+            let orders = if orders.is_empty() { "none".to_owned() } else { orders.join(", ") };
             format!("{}: {orders}\n", claim.as_str())
         };
         Claim::ALL.into_iter().map(line).collect()
@@ -236,12 +222,7 @@ enum Claim {
 }
 
 impl Claim {
-    const ALL: [Self; 4] = [
-        Self::Refunded,
-        Self::Failed,
-        Self::Duplicated,
-        Self::Unknown,
-    ];
+    const ALL: [Self; 4] = [Self::Refunded, Self::Failed, Self::Duplicated, Self::Unknown];
 
     const fn as_str(self) -> &'static str {
         match self {

@@ -13,10 +13,7 @@ const TWO_PARTS: &str =
     r#"{"id": "A-1", "amount": "80.00", "expect": ["30.00", "30.00"], "refunded": ["10.00"]}"#;
 
 fn ticket(orders: &str) -> Ticket {
-    Ticket::parse(&format!(
-        r#"{{"version": 1, "currency": "EUR", "orders": [{orders}]}}"#
-    ))
-    .unwrap()
+    Ticket::parse(&format!(r#"{{"version": 1, "currency": "EUR", "orders": [{orders}]}}"#)).unwrap()
 }
 
 fn euros(amounts: &[&str]) -> Vec<Amount> {
@@ -32,10 +29,7 @@ struct Table {
 
 impl Table {
     fn new(orders: &str) -> Self {
-        Self {
-            agent: Careful::new(&ticket(orders)),
-            calls: Vec::new(),
-        }
+        Self { agent: Careful::new(&ticket(orders)), calls: Vec::new() }
     }
 
     /// The next turn, in short: `call-1 A-1 read, call-2 A-2 42.50`, or the report's claims.
@@ -154,9 +148,7 @@ fn after_any_error_the_order_is_read_before_it_is_refunded_again() {
     for error in [
         CallError::Unavailable,
         CallError::Timeout,
-        CallError::Broken {
-            detail: "reset".to_owned(),
-        },
+        CallError::Broken { detail: "reset".to_owned() },
         refusal(RefusalCode::InFlight),
     ] {
         let mut table = Table::new(ONE_ORDER);
@@ -202,10 +194,9 @@ fn an_order_gets_three_refund_calls_and_a_last_look() {
 
 #[test]
 fn without_a_last_look_only_a_lost_reply_leaves_the_order_unknown() {
-    for (error, claim) in [
-        (CallError::Timeout, "UNKNOWN: A-1"),
-        (CallError::Unavailable, "FAILED: A-1"),
-    ] {
+    for (error, claim) in
+        [(CallError::Timeout, "UNKNOWN: A-1"), (CallError::Unavailable, "FAILED: A-1")]
+    {
         let mut table = Table::new(ONE_ORDER);
         table.turn();
         table.shows(&[]);

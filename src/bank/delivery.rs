@@ -1,10 +1,10 @@
 //! The course of a call: its deliveries to the ledger, and what its caller is told.
 
-use super::Bank;
+use super::{Bank, Open};
 use crate::{
-    call::{Answer, CallError, OrderState, Refunded, Reply},
+    call::{Answer, CallError, OrderState, Refunded, Refusal, Reply},
     fault::{Commit, Fault, Told as FaultTold},
-    history::{CallIndex, Event, Failure, Replayed, Silence},
+    history::{CallIndex, Delivery as Number, Event, Failure, Replayed, Shown, Silence},
     ledger::{
         Arrival, Caller, Dedupe, Delivery, Finish, IdempotencyKey, Instruction, LedgerError,
         OrderIndex, Receipt,
@@ -15,11 +15,16 @@ use crate::{
 /// A call on its way through the bank.
 #[derive(Clone, Debug)]
 pub(super) struct Course {
-    call: CallIndex,
-    order: OrderIndex,
+    pub(super) call: CallIndex,
+    /// Number of the call in order of arrival.
+    pub(super) number: u64,
+    pub(super) order: OrderIndex,
+    pub(super) attempt: u32,
     /// What is to be refunded; none for a read.
-    amount: Option<Amount>,
-    deliveries: Deliveries,
+    pub(super) amount: Option<Amount>,
+    pub(super) key: Option<IdempotencyKey>,
+    pub(super) caller: Option<Caller>,
+    pub(super) deliveries: Deliveries,
     pub(super) told: Told,
 }
 
@@ -32,23 +37,40 @@ pub(super) enum Told {
     Unavailable,
     /// Nothing.
     Timeout,
+    /// The order without its newest so many commits.
+    Stale(u32),
     /// Nothing, since it has left.
     Left,
+    /// Nothing more: it was answered before its delivery arrived.
+    Answered,
 }
 
-#[derive(Clone, Debug)]
-enum Deliveries {
+impl From<Option<Fault>> for Told {
+    fn from(fault: Option<Fault>) -> Self {
+        match fault.map(Fault::told) {
+            None | Some(FaultTold::Reply) => Self::Reply,
+            Some(FaultTold::Unavailable) => Self::Unavailable,
+            Some(FaultTold::Timeout) => Self::Timeout,
+            Some(FaultTold::Stale(commits)) => Self::Stale(commits.get()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) enum Deliveries {
+    /// There is nothing for the ledger to execute.
+    #[default]
     None,
     One(Stage),
     /// One after the other: the second arrives when the first has finished.
-    Twice(Stage, Option<(IdempotencyKey, Option<Caller>)>),
+    Twice(Stage),
     /// Arrive, arrive, finish, finish.
     Overlapping(Stage, Stage),
 }
 
 /// How far a delivery has come.
 #[derive(Clone, Debug)]
-enum Stage {
+pub(super) enum Stage {
     Arrived(Delivery),
     Done(Outcome),
 }
@@ -57,38 +79,26 @@ enum Stage {
 type Outcome = Result<Executed, LedgerError>;
 
 #[derive(Clone, Copy, Debug)]
-struct Executed {
+pub(super) struct Executed {
     receipt: Receipt,
     is_replay: bool,
 }
 
-impl Course {
-    pub(super) fn new(
-        call: CallIndex,
-        order: OrderIndex,
-        amount: Option<Amount>,
-        fault: Option<Fault>,
-    ) -> Self {
-        let told = match fault.map(Fault::told) {
-            None | Some(FaultTold::Reply) => Told::Reply,
-            Some(FaultTold::Unavailable) => Told::Unavailable,
-            Some(FaultTold::Timeout) => Told::Timeout,
-        };
-        Self {
-            call,
-            order,
-            amount,
-            deliveries: Deliveries::None,
-            told,
-        }
-    }
+/// A call whose delivery is still out.
+#[derive(Clone, Debug)]
+pub(super) struct Late {
+    course: Course,
+    /// Further calls on its order until it arrives.
+    due_after: u32,
+}
 
+impl Course {
     /// Whether nothing of it needs time: the ledger has nothing left to execute.
     pub(super) fn is_ready(&self) -> bool {
         let is_done = |stage: &Stage| matches!(stage, Stage::Done(_));
         match &self.deliveries {
             Deliveries::None => false,
-            Deliveries::One(stage) | Deliveries::Twice(stage, _) => is_done(stage),
+            Deliveries::One(stage) | Deliveries::Twice(stage) => is_done(stage),
             Deliveries::Overlapping(first, second) => is_done(first) && is_done(second),
         }
     }
@@ -99,110 +109,95 @@ impl Bank {
     ///
     /// # Errors
     ///
-    /// The answer, if the ledger never hears of the call.
+    /// The answer, if the ledger does not hear of the call before it is answered.
     pub(super) fn dispatch(
         &mut self,
         mut course: Course,
         fault: Option<Fault>,
-        key: Option<&IdempotencyKey>,
-        caller: Option<Caller>,
     ) -> Result<Course, Answer> {
-        let is_racy = self.plan.settings().dedupe == Dedupe::Racy;
-        let Course {
-            call,
-            order,
-            amount,
-            ..
-        } = course;
         let commit = fault.map_or(Commit::Once, Fault::commit);
-        if commit == Commit::Never {
-            return Err(self.conclude(&course, None));
+        match commit {
+            Commit::Never => return Err(self.conclude(&course, None)),
+            Commit::Late(calls) => {
+                let answer = self.conclude(&course, None);
+                course.told = Told::Answered;
+                self.late.push(Late { course, due_after: calls.get() });
+                return Err(answer);
+            }
+            Commit::Once | Commit::Twice | Commit::TwiceOverlapping => {}
         }
-        let Some(amount) = amount else {
-            self.history.record(call, Event::Arrive(call, 1));
+        let Some(amount) = course.amount else {
+            self.history.record(course.call, Event::Arrive(course.call, 1));
             return Ok(course);
         };
-        let instruction = Instruction {
-            order,
-            amount,
-            key,
-            caller,
-        };
-        let first = self.deliver(call, 1, instruction);
+        let is_racy = self.plan.settings().dedupe == Dedupe::Racy;
+        let first = self.deliver(&course, 1, amount);
         course.deliveries = match commit {
             Commit::TwiceOverlapping => {
-                Deliveries::Overlapping(first, self.deliver(call, 2, instruction))
+                Deliveries::Overlapping(first, self.deliver(&course, 2, amount))
             }
             Commit::Twice if is_racy => {
-                Deliveries::Overlapping(first, self.deliver(call, 2, instruction))
+                Deliveries::Overlapping(first, self.deliver(&course, 2, amount))
             }
-            Commit::Twice => Deliveries::Twice(first, key.map(|key| (key.clone(), caller))),
-            Commit::Once | Commit::Never => Deliveries::One(first),
+            Commit::Twice => Deliveries::Twice(first),
+            _ => Deliveries::One(first),
         };
         Ok(course)
     }
 
-    fn deliver(&mut self, call: CallIndex, delivery: u8, instruction: Instruction<'_>) -> Stage {
-        self.history.record(call, Event::Arrive(call, delivery));
+    /// Takes a call as far as it goes; answers it unless it has to wait.
+    pub(super) fn proceed(&mut self, course: &mut Course) -> Option<Answer> {
+        // Taken out for as long as the bank works on them.
+        let mut deliveries = std::mem::take(&mut course.deliveries);
+        let outcome = match &mut deliveries {
+            Deliveries::None => Some(None),
+            Deliveries::One(stage) => self.push_on(course.call, 1, stage).map(Some),
+            Deliveries::Twice(first) => self.push_on(course.call, 1, first).map(|outcome| {
+                let amount = course.amount.expect("only a refund is delivered twice");
+                let mut second = self.deliver(course, 2, amount);
+                // Its key, if any, was just bound or released, so it waits for nobody; its answer has no reader.
+                let _unread = self.push_on(course.call, 2, &mut second);
+                Some(outcome)
+            }),
+            Deliveries::Overlapping(first, second) => {
+                self.push_on(course.call, 1, first).map(|outcome| {
+                    let _unread = self.push_on(course.call, 2, second);
+                    Some(outcome)
+                })
+            }
+        };
+        course.deliveries = deliveries;
+        outcome.map(|outcome| self.conclude(course, outcome))
+    }
+
+    fn deliver(&mut self, course: &Course, number: Number, amount: Amount) -> Stage {
+        let event = if matches!(course.told, Told::Answered) { Event::Land } else { Event::Arrive };
+        let call = course.call;
+        self.history.record(call, event(call, number));
+        let instruction = Instruction {
+            order: course.order,
+            amount,
+            key: course.key.as_ref(),
+            caller: course.caller,
+        };
         match self.ledger.arrive(instruction, self.now_ms) {
             Ok(Arrival::Pending(pending)) => Stage::Arrived(pending),
-            Ok(Arrival::Replay(receipt)) => Stage::Done(self.replayed(call, delivery, receipt)),
-            Err(error) => Stage::Done(self.refused(call, delivery, error)),
+            Ok(Arrival::Replay(receipt)) => Stage::Done(self.replayed(call, number, receipt)),
+            Err(error) => Stage::Done(self.refused(call, number, error)),
         }
     }
 
-    /// Takes a call as far as it goes; answers it unless it has to wait.
-    pub(super) fn proceed(&mut self, course: &mut Course) -> Option<Answer> {
-        let call = course.call;
-        let outcome = match &mut course.deliveries {
-            Deliveries::None => None,
-            Deliveries::One(stage) => Some(self.advance_stage(call, 1, stage)?),
-            Deliveries::Twice(stage, key) => {
-                let outcome = self.advance_stage(call, 1, stage)?;
-                let (key, caller) = key
-                    .take()
-                    .map_or((None, None), |(key, caller)| (Some(key), caller));
-                let amount = course.amount.expect("only a refund is delivered twice");
-                let instruction = Instruction {
-                    order: course.order,
-                    amount,
-                    key: key.as_ref(),
-                    caller,
-                };
-                let mut second = self.deliver(call, 2, instruction);
-                // Its key, if any, was just bound or released: it waits for nobody.
-                let _dropped = self.advance_stage(call, 2, &mut second);
-                Some(outcome)
-            }
-            Deliveries::Overlapping(first, second) => {
-                let outcome = self.advance_stage(call, 1, first)?;
-                let _dropped = self.advance_stage(call, 2, second)?;
-                Some(outcome)
-            }
-        };
-        Some(self.conclude(course, outcome))
-    }
-
     /// Finishes a delivery, unless it waits for another.
-    fn advance_stage(
-        &mut self,
-        call: CallIndex,
-        delivery: u8,
-        stage: &mut Stage,
-    ) -> Option<Outcome> {
+    fn push_on(&mut self, call: CallIndex, number: Number, stage: &mut Stage) -> Option<Outcome> {
         let outcome = match stage {
             Stage::Done(outcome) => return Some(outcome.clone()),
             Stage::Arrived(pending) => match self.ledger.finish(pending) {
                 Finish::Committed(receipt) => {
-                    self.history
-                        .record(call, Event::Commit(call, delivery, receipt.number));
-                    Ok(Executed {
-                        receipt,
-                        is_replay: false,
-                    })
+                    self.history.record(call, Event::Commit(call, number, receipt.number));
+                    Ok(Executed { receipt, is_replay: false })
                 }
-                Finish::Replayed(receipt) => self.replayed(call, delivery, receipt),
-                Finish::Refused(error) => self.refused(call, delivery, error),
+                Finish::Replayed(receipt) => self.replayed(call, number, receipt),
+                Finish::Refused(error) => self.refused(call, number, error),
                 Finish::Waits => return None,
             },
         };
@@ -210,22 +205,15 @@ impl Bank {
         Some(outcome)
     }
 
-    fn replayed(&mut self, call: CallIndex, delivery: u8, receipt: Receipt) -> Outcome {
-        let of = Replayed {
-            order: receipt.order,
-            number: receipt.number,
-        };
-        self.history.record(call, Event::Replay(call, delivery, of));
-        Ok(Executed {
-            receipt,
-            is_replay: true,
-        })
+    fn replayed(&mut self, call: CallIndex, number: Number, receipt: Receipt) -> Outcome {
+        let of = Replayed { order: receipt.order, number: receipt.number };
+        self.history.record(call, Event::Replay(call, number, of));
+        Ok(Executed { receipt, is_replay: true })
     }
 
-    fn refused(&mut self, call: CallIndex, delivery: u8, error: LedgerError) -> Outcome {
-        let code = crate::call::Refusal::from(error.clone()).code;
-        self.history
-            .record(call, Event::Refuse(call, delivery, code));
+    fn refused(&mut self, call: CallIndex, number: Number, error: LedgerError) -> Outcome {
+        let code = Refusal::from(error.clone()).code;
+        self.history.record(call, Event::Refuse(call, number, code));
         Err(error)
     }
 
@@ -235,39 +223,102 @@ impl Bank {
         self.conclude(&course, Some(Err(LedgerError::InFlight)))
     }
 
-    /// Answers a call: the ledger's outcome, or what the fault lets through.
+    /// Answers a call: the ledger's outcome, or what the fault lets through. What is due lands before.
     fn conclude(&mut self, course: &Course, outcome: Option<Outcome>) -> Answer {
         let call = course.call;
-        let answer = match course.told {
-            Told::Unavailable => Err(CallError::Unavailable),
-            Told::Timeout | Told::Left => Err(CallError::Timeout),
-            Told::Reply => match outcome {
-                None => Ok(Reply::Order(self.read(course.order))),
-                Some(Ok(executed)) => Ok(Reply::Refunded(self.receipt(executed))),
-                Some(Err(error)) => Err(CallError::Refused(error.into())),
-            },
+        let hidden = match course.told {
+            Told::Stale(commits) => commits.min(self.commits(course.order)),
+            _ => 0,
+        };
+        let answer = match (course.told, outcome) {
+            (Told::Unavailable, _) => Err(CallError::Unavailable),
+            (Told::Timeout | Told::Left | Told::Answered, _) => Err(CallError::Timeout),
+            (Told::Reply | Told::Stale(_), None) => {
+                Ok(Reply::Order(self.read(course.order, hidden)))
+            }
+            (Told::Reply | Told::Stale(_), Some(Ok(executed))) => {
+                Ok(Reply::Refunded(self.receipt(executed)))
+            }
+            (Told::Reply | Told::Stale(_), Some(Err(error))) => {
+                Err(CallError::Refused(error.into()))
+            }
         };
         let event = match (&answer, course.told) {
+            (_, Told::Answered) => return answer,
             (_, Told::Left) => Event::Info(call, Silence::Left),
-            (Ok(_), _) => Event::Ok(call),
+            (Ok(Reply::Refunded(_)), _) => Event::Ok(call, None),
+            (Ok(Reply::Order(state)), _) => {
+                let refunds = u32::try_from(state.refunds.len()).unwrap_or(u32::MAX);
+                Event::Ok(call, Some(Shown { refunds, hidden }))
+            }
             (Err(CallError::Unavailable), _) => Event::Fail(call, Failure::Unavailable),
             (Err(CallError::Refused(refusal)), _) => {
                 Event::Fail(call, Failure::Refused(refusal.code))
             }
             (Err(_), _) => Event::Info(call, Silence::Timeout),
         };
+        if !self.late.is_empty() {
+            self.land_due(course);
+        }
         self.history.record(call, event);
         answer
     }
 
-    fn read(&self, order: OrderIndex) -> OrderState {
+    /// Counts a further call on an order, and lets land what was waiting for it, by attempt.
+    fn land_due(&mut self, further: &Course) {
+        for late in &mut self.late {
+            if late.course.order == further.order && late.course.number < further.number {
+                late.due_after -= 1;
+            }
+        }
+        let mut due: Vec<Course> =
+            self.late.extract_if(.., |late| late.due_after == 0).map(|late| late.course).collect();
+        due.sort_by_key(|course| course.attempt);
+        for course in due {
+            self.land(course);
+        }
+    }
+
+    /// Lets everything land that is still out, by order and attempt.
+    pub(super) fn land_all(&mut self) {
+        let mut rest: Vec<Course> =
+            std::mem::take(&mut self.late).into_iter().map(|late| late.course).collect();
+        rest.sort_by(|one, other| {
+            let id = |course: &Course| self.ledger.account(course.order).id();
+            id(one).cmp(id(other)).then(one.attempt.cmp(&other.attempt))
+        });
+        for course in rest {
+            self.land(course);
+        }
+    }
+
+    fn land(&mut self, mut course: Course) {
+        let amount = course.amount.expect("only a refund comes late");
+        course.deliveries = Deliveries::One(self.deliver(&course, 1, amount));
+        if self.proceed(&mut course).is_none() {
+            // It waits for another delivery under its key; nobody will collect it.
+            self.tokens += 1;
+            self.open.insert(self.tokens, Open::UnderWay(course));
+        }
+    }
+
+    /// Refunds on an order that this run has committed.
+    fn commits(&self, order: OrderIndex) -> u32 {
+        let held = self.ticket().orders()[order.get()].refunded().len();
+        u32::try_from(self.ledger.account(order).refunds().len() - held).unwrap_or(u32::MAX)
+    }
+
+    /// An order without its newest commits.
+    fn read(&self, order: OrderIndex, hidden: u32) -> OrderState {
         let account = self.ledger.account(order);
+        let shown = account.refunds().len() - hidden as usize;
+        let refunds = account.refunds()[..shown].to_vec();
         OrderState {
             id: account.id().clone(),
             currency: account.currency(),
             amount: account.amount(),
-            refunded: account.refunded(),
-            refunds: account.refunds().to_vec(),
+            refunded: if hidden == 0 { account.refunded() } else { refunds.iter().copied().sum() },
+            refunds,
         }
     }
 

@@ -9,7 +9,7 @@ mod shared;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use self::delivery::{Course, Told};
+use self::delivery::{Course, Deliveries, Late, Told};
 pub use self::shared::SharedBank;
 use crate::{
     call::{
@@ -63,6 +63,7 @@ pub struct Bank {
     history: History,
     attempts: Vec<[u32; 2]>,
     open: BTreeMap<u64, Open>,
+    late: Vec<Late>,
     tokens: u64,
     now_ms: u64,
     has_ended: bool,
@@ -113,6 +114,7 @@ impl Bank {
             history: History::new(Header::new(ticket, &plan), events_max),
             attempts: vec![[0; 2]; ticket.orders().len()],
             open: BTreeMap::new(),
+            late: Vec::new(),
             tokens: 0,
             now_ms: 0,
             has_ended: false,
@@ -168,15 +170,10 @@ impl Bank {
         let seed = plan.named_seed().unwrap_or(self.plan.effective_seed());
         let plan = plan.seed(seed);
         self.ledger.set_settings(plan.settings().ledger());
-        self.injector = Injector::new(
-            &plan,
-            self.ticket().orders().iter().map(crate::ticket::Order::id),
-        );
+        self.injector =
+            Injector::new(&plan, self.ticket().orders().iter().map(crate::ticket::Order::id));
         let armed = Armed::new(self.ticket(), &plan);
-        self.history.note(Event::Plan(Box::new(PlanChange {
-            settings: *plan.settings(),
-            armed,
-        })));
+        self.history.note(Event::Plan(Box::new(PlanChange { settings: *plan.settings(), armed })));
         self.plan = plan;
     }
 
@@ -281,6 +278,8 @@ impl Bank {
             return;
         }
         self.finish_all();
+        self.land_all();
+        self.finish_all();
         let remainder = self.history.is_cut().then(|| Box::new(self.remainder()));
         self.history.note(Event::Settle(remainder));
         self.has_ended = true;
@@ -292,11 +291,7 @@ impl Bank {
             self.report(report);
         }
         self.settle();
-        let held = self
-            .ledger
-            .accounts()
-            .iter()
-            .map(|account| account.refunds().to_vec());
+        let held = self.ledger.accounts().iter().map(|account| account.refunds().to_vec());
         Evidence::of_run(&self.history, held.collect(), &self.attempts).grade(None)
     }
 
@@ -316,19 +311,13 @@ impl Bank {
             return;
         }
         let order = order.and_then(|order| OrderId::new(order).ok());
-        self.history.turn_away(TurnedAway {
-            code,
-            operation,
-            order,
-        });
+        self.history.turn_away(TurnedAway { code, operation, order });
     }
 
     fn begin(&mut self, request: &Request<'_>) -> Result<Course, Answer> {
         if self.has_ended {
-            let refusal = Refusal::new(
-                RefusalCode::RunEnded,
-                "the run has ended; it takes no further calls",
-            );
+            let refusal =
+                Refusal::new(RefusalCode::RunEnded, "the run has ended; it takes no further calls");
             return Err(Err(refusal.into()));
         }
         let checked = self.check(request).map_err(|refusal| {
@@ -343,32 +332,21 @@ impl Bank {
         let fault = self.injector.decide(operation, order, attempt);
         let number = self.history.call_count() + 1;
         let caller = request.caller;
-        let record = CallRecord {
-            number,
-            operation,
-            order,
-            attempt,
-            amount,
-            key: key.clone(),
-            caller,
-        };
+        let record =
+            CallRecord { number, operation, order, attempt, amount, key: key.clone(), caller };
         let call = self.history.invoke(record, fault);
+        let told = Told::from(fault);
+        let deliveries = Deliveries::None;
         self.dispatch(
-            Course::new(call, order, amount, fault),
+            Course { call, number, order, attempt, amount, key, caller, deliveries, told },
             fault,
-            key.as_ref(),
-            caller,
         )
     }
 
     /// Checks a request in the order of the design: key, order, amount, currency.
     fn check(&self, request: &Request<'_>) -> Result<Checked, Refusal> {
         let is_refund = request.operation == Operation::Refund;
-        let key = request
-            .key
-            .filter(|_| is_refund)
-            .map(IdempotencyKey::new)
-            .transpose()?;
+        let key = request.key.filter(|_| is_refund).map(IdempotencyKey::new).transpose()?;
         let order = self.ledger.find(request.order).ok_or_else(|| {
             let detail = format!("the ticket has no order `{}`", shorten(request.order));
             Refusal::new(RefusalCode::UnknownOrder, detail)
@@ -420,10 +398,7 @@ impl Bank {
         let orders = self.attempts.iter().zip(self.ledger.accounts());
         let orders = orders
             .map(|([reads, refunds], account)| (*reads, *refunds, account.refunds().to_vec()));
-        Remainder {
-            calls: self.history.call_count(),
-            orders: orders.collect(),
-        }
+        Remainder { calls: self.history.call_count(), orders: orders.collect() }
     }
 }
 

@@ -44,21 +44,13 @@ struct Shared {
 impl SharedBank {
     /// Puts a bank behind a lock.
     pub fn new(bank: Bank) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                bank: Mutex::new(bank),
-                finished: Condvar::new(),
-            }),
-        }
+        Self { shared: Arc::new(Shared { bank: Mutex::new(bank), finished: Condvar::new() }) }
     }
 
     /// The bank, for as long as the guard lives.
     pub fn lock(&self) -> MutexGuard<'_, Bank> {
         // A thread that panicked in between left no half-done call: the bank's steps do not unwind.
-        self.shared
-            .bank
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.bank.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a call in and answers it; waits where the first refund under its key is not finished.
@@ -80,11 +72,7 @@ impl SharedBank {
                 }
                 Err(again) => pending = again,
             }
-            bank = self
-                .shared
-                .finished
-                .wait(bank)
-                .unwrap_or_else(PoisonError::into_inner);
+            bank = self.shared.finished.wait(bank).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }

@@ -28,10 +28,7 @@ impl OrderHash {
     /// The hash of an order's id.
     pub fn of(order: &OrderId) -> Self {
         let hash = SipHasher13::new().hash(order.as_bytes());
-        Self {
-            low: hash.h1,
-            high: hash.h2,
-        }
+        Self { low: hash.h1, high: hash.h2 }
     }
 
     /// The hash as one number, as golden vectors write it.
@@ -110,19 +107,12 @@ impl Injector {
             };
             match (rule.trigger, index) {
                 (Trigger::Attempts(attempts), _) => {
-                    let script = Scripted {
-                        place,
-                        on: rule.on,
-                        attempts,
-                        fault: rule.fault,
-                    };
+                    let script = Scripted { place, on: rule.on, attempts, fault: rule.fault };
                     match index {
                         None => injector.scripts_of_all.push(script),
-                        Some((index, _)) => injector
-                            .scripts_of_order
-                            .entry(index)
-                            .or_default()
-                            .push(script),
+                        Some((index, _)) => {
+                            injector.scripts_of_order.entry(index).or_default().push(script)
+                        }
                     }
                 }
                 (Trigger::Rate(_), Some((index, order))) => {
@@ -148,10 +138,7 @@ impl Injector {
             }
             let draw = draw(self.seed, operation, self.hashes[order.get()], attempt);
             let billionth = scale(draw, u64::from(Rate::WHOLE));
-            slices
-                .iter()
-                .find(|slice| billionth < u64::from(slice.below))
-                .map(|slice| slice.fault)
+            slices.iter().find(|slice| billionth < u64::from(slice.below)).map(|slice| slice.fault)
         })
     }
 
@@ -172,25 +159,15 @@ impl Injector {
         if self.scripts_of_all.is_empty() && self.scripts_of_order.is_empty() {
             return None;
         }
-        let own = self
-            .scripts_of_order
-            .get(&order)
-            .map_or(&[][..], Vec::as_slice);
+        let own = self.scripts_of_order.get(&order).map_or(&[][..], Vec::as_slice);
         let first = |scripts: &[Scripted]| {
             let names = |script: &&Scripted| {
                 script.on.includes(operation) && script.attempts.contains(attempt)
             };
-            scripts
-                .iter()
-                .find(names)
-                .map(|script| (script.place, script.fault))
+            scripts.iter().find(names).map(|script| (script.place, script.fault))
         };
         let (of_all, of_order) = (first(&self.scripts_of_all), first(own));
-        of_all
-            .into_iter()
-            .chain(of_order)
-            .min_by_key(|(place, _)| *place)
-            .map(|(_, fault)| fault)
+        of_all.into_iter().chain(of_order).min_by_key(|(place, _)| *place).map(|(_, fault)| fault)
     }
 }
 
@@ -203,10 +180,7 @@ fn slices(plan: &Plan, operation: Operation, order: Option<&OrderId>) -> Vec<Sli
             rule.on.includes(operation) && (rule.order.is_none() || rule.order.as_ref() == order);
         if let (true, Trigger::Rate(rate)) = (is_about, rule.trigger) {
             below += rate.billionths();
-            slices.push(Slice {
-                below,
-                fault: rule.fault,
-            });
+            slices.push(Slice { below, fault: rule.fault });
         }
     }
     slices

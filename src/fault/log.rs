@@ -71,9 +71,7 @@ fn line((call, fault): &(CallId, Fault)) -> String {
 impl fmt::Display for FaultLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{HEADER}{}", self.seed)?;
-        self.lines()
-            .iter()
-            .try_for_each(|line| writeln!(f, "{line}"))
+        self.lines().iter().try_for_each(|line| writeln!(f, "{line}"))
     }
 }
 
@@ -81,15 +79,10 @@ impl FromStr for FaultLog {
     type Err = DocumentError;
 
     fn from_str(text: &str) -> Result<Self, DocumentError> {
-        let mut lines = text
-            .lines()
-            .enumerate()
-            .map(|(index, line)| (index + 1, line.trim_end()));
+        let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim_end()));
         let (_, first) = lines.next().unwrap_or((1, ""));
-        let seed = first
-            .strip_prefix(HEADER)
-            .and_then(|seed| seed.parse().ok())
-            .ok_or_else(|| {
+        let seed =
+            first.strip_prefix(HEADER).and_then(|seed| seed.parse().ok()).ok_or_else(|| {
                 let first = shorten(first);
                 DocumentError::new(
                     1,
@@ -112,12 +105,8 @@ impl FromStr for FaultLog {
             };
             let (call, fault) = line.rsplit_once(' ').ok_or_else(malformed)?;
             let call: CallId = call.parse().map_err(|_| malformed())?;
-            let fault: Fault = fault
-                .parse()
-                .map_err(|error| DocumentError::new(number, error))?;
-            fault
-                .check_on(call.operation)
-                .map_err(|error| DocumentError::new(number, error))?;
+            let fault: Fault = fault.parse().map_err(|error| DocumentError::new(number, error))?;
+            fault.check_on(call.operation).map_err(|error| DocumentError::new(number, error))?;
             if !seen.insert(call.clone()) {
                 return Err(DocumentError::new(
                     number,
@@ -155,10 +144,7 @@ mod tests {
             ("badbank faults v1 seed=7\nA-1 refund #0 timeout\n", 2),
             ("badbank faults v1 seed=7\n\nA-1 refund #1 tim\n", 3),
             ("badbank faults v1 seed=7\nA-1 get_order #1 timeout\n", 2),
-            (
-                "badbank faults v1 seed=7\nA-1 refund #1 timeout\nA-1 refund #1 lost\n",
-                3,
-            ),
+            ("badbank faults v1 seed=7\nA-1 refund #1 timeout\nA-1 refund #1 lost\n", 3),
         ] {
             assert_eq!(text.parse::<FaultLog>().unwrap_err().line, line, "{text:?}");
         }

@@ -10,7 +10,7 @@ mod plan;
 mod read;
 mod rule;
 
-use std::{fmt, str::FromStr};
+use std::{fmt, num::NonZero, str::FromStr};
 
 pub use self::{
     injector::{Injector, OrderHash},
@@ -32,6 +32,8 @@ pub enum Commit {
     Twice,
     /// It is delivered twice: arrive, arrive, finish, finish.
     TwiceOverlapping,
+    /// It reaches the ledger right after so many further calls on its order have had their effect.
+    Late(NonZero<u32>),
 }
 
 /// What the caller is told.
@@ -44,6 +46,8 @@ pub enum Told {
     Unavailable,
     /// Nothing: no answer comes.
     Timeout,
+    /// The order without its newest so many commits.
+    Stale(NonZero<u32>),
 }
 
 /// A disagreement between the ledger and the caller: what happens to the money × what the caller is told.
@@ -80,14 +84,14 @@ pub enum FaultError {
     #[error("`{commit}+{told}` makes no sense: {reason}")]
     Senseless {
         /// What would happen to the money.
-        commit: &'static str,
+        commit: Commit,
         /// What the caller would be told.
-        told: &'static str,
+        told: Told,
         /// Why not.
         reason: &'static str,
     },
-    /// The fault needs an operation that moves money.
-    #[error("`{fault}` cannot happen to {operation}, which commits nothing; use it on refund")]
+    /// The fault belongs to the other operation.
+    #[error("`{fault}` cannot happen to {operation}; use it on {}", other(*operation))]
     NotOn {
         /// The fault.
         fault: Fault,
@@ -96,54 +100,94 @@ pub enum FaultError {
     },
 }
 
-impl Commit {
-    const ALL: [Self; 4] = [Self::Never, Self::Once, Self::Twice, Self::TwiceOverlapping];
-
-    /// The word in plans and logs.
-    pub const fn as_str(self) -> &'static str {
+impl fmt::Display for Commit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Never => "never",
-            Self::Once => "once",
-            Self::Twice => "twice",
-            Self::TwiceOverlapping => "twice_overlapping",
+            Self::Never => f.write_str("never"),
+            Self::Once => f.write_str("once"),
+            Self::Twice => f.write_str("twice"),
+            Self::TwiceOverlapping => f.write_str("twice_overlapping"),
+            Self::Late(calls) => write!(f, "late({calls})"),
         }
     }
 }
 
-impl Told {
-    const ALL: [Self; 3] = [Self::Reply, Self::Unavailable, Self::Timeout];
-
-    /// The word in plans and logs.
-    pub const fn as_str(self) -> &'static str {
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Reply => "reply",
-            Self::Unavailable => "unavailable",
-            Self::Timeout => "timeout",
+            Self::Reply => f.write_str("reply"),
+            Self::Unavailable => f.write_str("unavailable"),
+            Self::Timeout => f.write_str("timeout"),
+            Self::Stale(commits) => write!(f, "stale({commits})"),
+        }
+    }
+}
+
+/// A word of a fault with the number behind it in brackets, which may be left out and is 1 then.
+struct Word<'a> {
+    name: &'a str,
+    number: Option<NonZero<u32>>,
+}
+
+impl<'a> Word<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        let Some((name, number)) = text.split_once('(') else {
+            return Some(Self { name: text, number: None });
+        };
+        let number = number
+            .strip_suffix(')')
+            .filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()))?;
+        Some(Self { name, number: Some(number.parse().ok()?) })
+    }
+
+    /// The number, for a word that may have one.
+    fn counted(&self) -> NonZero<u32> {
+        self.number.unwrap_or(NonZero::<u32>::MIN)
+    }
+
+    fn commit(&self) -> Option<Commit> {
+        match (self.name, self.number) {
+            ("late", _) => Some(Commit::Late(self.counted())),
+            ("never", None) => Some(Commit::Never),
+            ("once", None) => Some(Commit::Once),
+            ("twice", None) => Some(Commit::Twice),
+            ("twice_overlapping", None) => Some(Commit::TwiceOverlapping),
+            _ => None,
+        }
+    }
+
+    fn told(&self) -> Option<Told> {
+        match (self.name, self.number) {
+            ("stale", _) => Some(Told::Stale(self.counted())),
+            ("reply", None) => Some(Told::Reply),
+            ("unavailable", None) => Some(Told::Unavailable),
+            ("timeout", None) => Some(Told::Timeout),
+            _ => None,
+        }
+    }
+
+    /// The fault that has this word for its name.
+    fn fault(&self) -> Option<Fault> {
+        match (self.name, self.number) {
+            ("late", _) => Some(Fault::late(self.counted())),
+            ("stale", _) => Some(Fault::stale(self.counted())),
+            (name, None) => {
+                Fault::NAMED.iter().find(|(known, _)| *known == name).map(|(_, fault)| *fault)
+            }
+            _ => None,
         }
     }
 }
 
 impl Fault {
     /// Never × unavailable: the bank answers before it touches the ledger.
-    pub const TRANSIENT: Self = Self {
-        commit: Commit::Never,
-        told: Told::Unavailable,
-    };
+    pub const TRANSIENT: Self = Self { commit: Commit::Never, told: Told::Unavailable };
     /// Once × timeout: the money has moved, and the reply is lost.
-    pub const TIMEOUT: Self = Self {
-        commit: Commit::Once,
-        told: Told::Timeout,
-    };
+    pub const TIMEOUT: Self = Self { commit: Commit::Once, told: Told::Timeout };
     /// Twice × reply: the network delivers the request twice.
-    pub const DUPLICATE: Self = Self {
-        commit: Commit::Twice,
-        told: Told::Reply,
-    };
+    pub const DUPLICATE: Self = Self { commit: Commit::Twice, told: Told::Reply };
     /// Never × timeout: the request is lost, which the caller cannot tell from a lost reply.
-    pub const LOST: Self = Self {
-        commit: Commit::Never,
-        told: Told::Timeout,
-    };
+    pub const LOST: Self = Self { commit: Commit::Never, told: Told::Timeout };
 
     /// The faults that have a name of their own.
     const NAMED: [(&'static str, Self); 4] = [
@@ -160,20 +204,22 @@ impl Fault {
     /// [`FaultError::Senseless`] where the halves contradict each other.
     pub const fn new(commit: Commit, told: Told) -> Result<Self, FaultError> {
         let reason = match (commit, told) {
+            (Commit::Once, Told::Stale(_)) => return Ok(Self { commit, told }),
+            (_, Told::Stale(_)) => "a read is executed once, and what it shows is stale",
+            (Commit::Late(_), Told::Reply) => {
+                "a call that has not yet reached the ledger has no answer of the ledger's"
+            }
             (Commit::Never, Told::Reply) => {
                 "a call that the ledger never hears of has no answer of the ledger's"
             }
             (Commit::Once, Told::Reply) => "nothing goes wrong in it",
-            (Commit::Once | Commit::Twice | Commit::TwiceOverlapping, Told::Unavailable) => {
-                "`unavailable` tells the caller that nothing was changed, and money has moved"
-            }
+            (
+                Commit::Once | Commit::Twice | Commit::TwiceOverlapping | Commit::Late(_),
+                Told::Unavailable,
+            ) => "`unavailable` tells the caller that nothing was changed, and money moves",
             _ => return Ok(Self { commit, told }),
         };
-        Err(FaultError::Senseless {
-            commit: commit.as_str(),
-            told: told.as_str(),
-            reason,
-        })
+        Err(FaultError::Senseless { commit, told, reason })
     }
 
     /// What happens to the money.
@@ -186,40 +232,62 @@ impl Fault {
         self.told
     }
 
-    /// Refuses a fault that moves money on an operation that cannot.
+    /// Late × timeout: the caller checks, sees nothing and pays again; then both land.
+    pub const fn late(calls: NonZero<u32>) -> Self {
+        Self { commit: Commit::Late(calls), told: Told::Timeout }
+    }
+
+    /// The read shows the order without its newest commits.
+    pub const fn stale(commits: NonZero<u32>) -> Self {
+        Self { commit: Commit::Once, told: Told::Stale(commits) }
+    }
+
+    /// Refuses a fault on an operation that cannot have it: a read moves no money, and a refund shows
+    /// no order.
     ///
     /// # Errors
     ///
     /// [`FaultError::NotOn`].
     pub fn check_on(self, operation: Operation) -> Result<(), FaultError> {
-        if operation == Operation::GetOrder && self.commit != Commit::Never {
-            return Err(FaultError::NotOn {
-                fault: self,
-                operation,
-            });
-        }
-        Ok(())
+        let is_of_read = matches!(self.told, Told::Stale(_));
+        let is_possible = match operation {
+            Operation::GetOrder => is_of_read || self.commit == Commit::Never,
+            Operation::Refund => !is_of_read,
+        };
+        if is_possible { Ok(()) } else { Err(FaultError::NotOn { fault: self, operation }) }
     }
 
     /// Whether a caller without a key may pay twice for it: it commits without a plain reply, or twice.
     pub const fn is_doubling(self) -> bool {
         match self.commit {
             Commit::Never => false,
-            Commit::Once => !matches!(self.told, Told::Reply),
-            Commit::Twice | Commit::TwiceOverlapping => true,
+            Commit::Once => !matches!(self.told, Told::Reply | Told::Stale(_)),
+            Commit::Twice | Commit::TwiceOverlapping | Commit::Late(_) => true,
         }
     }
 
     fn names() -> String {
-        Self::NAMED.map(|(name, _)| name).join(", ")
+        let named = Self::NAMED.map(|(name, _)| name);
+        named.into_iter().chain(["late(n)", "stale(n)"]).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn other(operation: Operation) -> Operation {
+    match operation {
+        Operation::GetOrder => Operation::Refund,
+        Operation::Refund => Operation::GetOrder,
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match Self::NAMED.iter().find(|(_, named)| named == self) {
-            Some((name, _)) => f.pad(name),
-            None => write!(f, "{}+{}", self.commit.as_str(), self.told.as_str()),
+        if let Some((name, _)) = Self::NAMED.iter().find(|(_, named)| named == self) {
+            return f.pad(name);
+        }
+        match (self.commit, self.told) {
+            (Commit::Late(_), Told::Timeout) => write!(f, "{}", self.commit),
+            (Commit::Once, Told::Stale(_)) => write!(f, "{}", self.told),
+            (commit, told) => write!(f, "{commit}+{told}"),
         }
     }
 }
@@ -234,20 +302,13 @@ impl FromStr for Fault {
     type Err = FaultError;
 
     fn from_str(text: &str) -> Result<Self, FaultError> {
-        let word = text.replace('-', "_");
-        if let Some((_, fault)) = Self::NAMED.iter().find(|(name, _)| *name == word) {
-            return Ok(*fault);
-        }
-        let halves = word.split_once('+').and_then(|(commit, told)| {
-            let commit = Commit::ALL
-                .into_iter()
-                .find(|known| known.as_str() == commit)?;
-            let told = Told::ALL.into_iter().find(|known| known.as_str() == told)?;
-            Some((commit, told))
-        });
-        let (commit, told) = halves.ok_or_else(|| FaultError::Unknown {
-            text: shorten(text),
-        })?;
+        let unknown = || FaultError::Unknown { text: shorten(text) };
+        let text = text.replace('-', "_");
+        let Some((commit, told)) = text.split_once('+') else {
+            return Word::read(&text).and_then(|word| word.fault()).ok_or_else(unknown);
+        };
+        let commit = Word::read(commit).and_then(|word| word.commit()).ok_or_else(unknown)?;
+        let told = Word::read(told).and_then(|word| word.told()).ok_or_else(unknown)?;
         Self::new(commit, told)
     }
 }
@@ -265,6 +326,10 @@ mod tests {
             ("never+timeout", "lost"),
             ("twice+timeout", "twice+timeout"),
             ("twice-overlapping+reply", "twice_overlapping+reply"),
+            ("late", "late(1)"),
+            ("late(2)+timeout", "late(2)"),
+            ("stale(3)", "stale(3)"),
+            ("once+stale", "stale(1)"),
         ] {
             assert_eq!(text.parse::<Fault>().unwrap().to_string(), written);
         }
@@ -272,22 +337,26 @@ mod tests {
 
     #[test]
     fn pairs_that_contradict_themselves_are_refused() {
-        for text in [
-            "never+reply",
-            "once+reply",
-            "once+unavailable",
-            "twice+unavailable",
-        ] {
-            assert!(
-                matches!(text.parse::<Fault>(), Err(FaultError::Senseless { .. })),
-                "{text}"
-            );
+        for text in ["never+reply", "once+reply", "once+unavailable", "twice+unavailable"] {
+            assert!(matches!(text.parse::<Fault>(), Err(FaultError::Senseless { .. })), "{text}");
         }
-        for text in ["", "+", "time out", "once+", "transient+", "Timeout"] {
-            assert!(
-                matches!(text.parse::<Fault>(), Err(FaultError::Unknown { .. })),
-                "{text}"
-            );
+        for text in [
+            "",
+            "+",
+            "time out",
+            "once+",
+            "transient+",
+            "Timeout",
+            "late(0)",
+            "late(",
+            "late()",
+            "late(-1)",
+            "late(+1)",
+            "late(1",
+            "lost(1)",
+            "once(1)+timeout",
+        ] {
+            assert!(matches!(text.parse::<Fault>(), Err(FaultError::Unknown { .. })), "{text}");
         }
     }
 
@@ -297,6 +366,10 @@ mod tests {
         assert!(Fault::TRANSIENT.check_on(Operation::GetOrder).is_ok());
         assert!(Fault::TIMEOUT.check_on(Operation::GetOrder).is_err());
         assert!(Fault::DUPLICATE.check_on(Operation::GetOrder).is_err());
+        let one = NonZero::<u32>::MIN;
+        assert!(Fault::late(one).check_on(Operation::GetOrder).is_err());
+        assert!(Fault::stale(one).check_on(Operation::GetOrder).is_ok());
+        assert!(Fault::stale(one).check_on(Operation::Refund).is_err());
     }
 
     #[test]

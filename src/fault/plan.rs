@@ -90,8 +90,7 @@ struct Whose<'a>(Option<&'a OrderId>);
 
 impl fmt::Display for Whose<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0
-            .map_or(Ok(()), |order| write!(f, " of order {order}"))
+        self.0.map_or(Ok(()), |order| write!(f, " of order {order}"))
     }
 }
 
@@ -188,10 +187,7 @@ impl Plan {
     /// The plan of that name, if badbank brings it along; kebab-case and snake_case are one.
     pub fn find(name: &str) -> Option<Self> {
         let name = name.replace('_', "-");
-        NAMED_PLANS
-            .iter()
-            .find(|known| known.name == name)
-            .map(NamedPlan::plan)
+        NAMED_PLANS.iter().find(|known| known.name == name).map(NamedPlan::plan)
     }
 
     /// A plan that injects exactly the faults of a log, and no others.
@@ -201,9 +197,7 @@ impl Plan {
     /// [`PlanError`] if the log names a fault on an operation that cannot have it.
     pub fn replay(log: &FaultLog) -> Result<Self, PlanError> {
         let plan = Self::default().named("replay").seed(log.seed());
-        log.calls().iter().try_fold(plan, |plan, (call, fault)| {
-            plan.script(call.clone(), *fault)
-        })
+        log.calls().iter().try_fold(plan, |plan, (call, fault)| plan.script(call.clone(), *fault))
     }
 
     /// The plan under a name of its own.
@@ -324,11 +318,7 @@ impl RateSums {
                 }
             };
             if sum > u64::from(Rate::WHOLE) {
-                return Err(PlanError::RatesOverOne {
-                    operation,
-                    order,
-                    billionths: sum,
-                });
+                return Err(PlanError::RatesOverOne { operation, order, billionths: sum });
             }
         }
         Ok(())

@@ -73,9 +73,9 @@ impl Plan {
         };
         if settings.latency_ms > LATENCY_MAX_MS {
             let given = settings.latency_ms;
-            return Err(part.error(format!(
-                "`latency_ms` is {given}; at most {LATENCY_MAX_MS} is allowed"
-            )));
+            return Err(
+                part.error(format!("`latency_ms` is {given}; at most {LATENCY_MAX_MS} is allowed"))
+            );
         }
         let mut plan = Self::default().with_settings(settings);
         if let Some(seed) = document.seed {
@@ -83,9 +83,7 @@ impl Plan {
         }
         for raw in document.rules {
             let line = part.inner(raw);
-            plan = plan
-                .rule(read_rule(line)?)
-                .map_err(|error| line.error(error))?;
+            plan = plan.rule(read_rule(line)?).map_err(|error| line.error(error))?;
         }
         Ok(plan)
     }
@@ -99,12 +97,9 @@ fn read_rule(part: Part<'_>) -> Result<Rule, DocumentError> {
         (Some(rate), None) => {
             Trigger::Rate(rate.0.parse::<Rate>().map_err(|error| part.error(error))?)
         }
-        (None, Some(attempts)) => Trigger::Attempts(
-            attempts
-                .0
-                .parse::<Attempts>()
-                .map_err(|error| part.error(error))?,
-        ),
+        (None, Some(attempts)) => {
+            Trigger::Attempts(attempts.0.parse::<Attempts>().map_err(|error| part.error(error))?)
+        }
         (Some(_), Some(_)) => return Err(part.error("a rule has `rate` or `attempts`, never both")),
         (None, None) => {
             return Err(
@@ -112,12 +107,7 @@ fn read_rule(part: Part<'_>) -> Result<Rule, DocumentError> {
             );
         }
     };
-    Ok(Rule {
-        on,
-        order: document.order,
-        fault,
-        trigger,
-    })
+    Ok(Rule { on, order: document.order, fault, trigger })
 }
 
 impl Serialize for Plan {
@@ -197,11 +187,7 @@ mod tests {
                 3,
                 "use it on refund",
             ),
-            (
-                rules(r#"{"on": "*", "fault": "duplicate", "attempts": "1"}"#),
-                3,
-                "use it on refund",
-            ),
+            (rules(r#"{"on": "*", "fault": "duplicate", "attempts": "1"}"#), 3, "use it on refund"),
             (
                 rules(r#"{"on": "refunds", "fault": "lost", "rate": 0.1}"#),
                 3,
@@ -212,21 +198,13 @@ mod tests {
                 3,
                 "`losst` is not a fault",
             ),
-            (
-                rules(r#"{"on": "refund", "fault": "lost"}"#),
-                3,
-                "needs `rate`",
-            ),
+            (rules(r#"{"on": "refund", "fault": "lost"}"#), 3, "needs `rate`"),
             (
                 rules(r#"{"on": "refund", "fault": "lost", "rate": 0.1, "attempts": "1"}"#),
                 3,
                 "never both",
             ),
-            (
-                rules(r#"{"on": "refund", "fault": "lost", "attempts": "0"}"#),
-                3,
-                "counted from 1",
-            ),
+            (rules(r#"{"on": "refund", "fault": "lost", "attempts": "0"}"#), 3, "counted from 1"),
             (
                 rules("{\"on\": \"refund\",\n \"fault\": \"lost\", \"rat\": 0.1}"),
                 4,
@@ -239,16 +217,8 @@ mod tests {
                 4,
                 "come to 1.1",
             ),
-            (
-                "{\"version\": 1,\n \"sede\": 8}".to_owned(),
-                2,
-                "unknown field `sede`",
-            ),
-            (
-                "{\"version\": 1,\n \"dedupe\": \"on\"}".to_owned(),
-                2,
-                "first_reply",
-            ),
+            ("{\"version\": 1,\n \"sede\": 8}".to_owned(), 2, "unknown field `sede`"),
+            ("{\"version\": 1,\n \"dedupe\": \"on\"}".to_owned(), 2, "first_reply"),
             ("{\"version\": 9}".to_owned(), 1, "version 9"),
         ] {
             let error = Plan::parse(&text).unwrap_err();

@@ -25,11 +25,7 @@ impl Rate {
 
     /// A rate of so many billionths; none past a whole.
     pub const fn from_billionths(billionths: u32) -> Option<Self> {
-        if billionths <= Self::WHOLE {
-            Some(Self(billionths))
-        } else {
-            None
-        }
+        if billionths <= Self::WHOLE { Some(Self(billionths)) } else { None }
     }
 
     /// The rate in billionths.
@@ -44,9 +40,8 @@ impl FromStr for Rate {
     fn from_str(text: &str) -> Result<Self, RateError> {
         const PLACES: usize = 9;
         let parsed = (|| {
-            let (whole, decimals) = text
-                .split_once('.')
-                .map_or((text, None), |(w, d)| (w, Some(d)));
+            let (whole, decimals) =
+                text.split_once('.').map_or((text, None), |(w, d)| (w, Some(d)));
             let is_number =
                 |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
             let decimals = match decimals {
@@ -58,18 +53,12 @@ impl FromStr for Rate {
                 return None;
             }
             let padding = PLACES.checked_sub(decimals.len())?;
-            let digits = whole
-                .bytes()
-                .chain(decimals.bytes())
-                .chain(std::iter::repeat_n(b'0', padding));
+            let digits =
+                whole.bytes().chain(decimals.bytes()).chain(std::iter::repeat_n(b'0', padding));
             let billionths = digits.fold(0_u64, |sum, digit| sum * 10 + u64::from(digit - b'0'));
-            u32::try_from(billionths)
-                .ok()
-                .and_then(Self::from_billionths)
+            u32::try_from(billionths).ok().and_then(Self::from_billionths)
         })();
-        parsed.ok_or_else(|| RateError {
-            text: shorten(text),
-        })
+        parsed.ok_or_else(|| RateError { text: shorten(text) })
     }
 }
 
@@ -78,11 +67,7 @@ impl fmt::Display for Rate {
         let decimals = format!("{:09}", self.0 % Self::WHOLE);
         let decimals = decimals.trim_end_matches('0');
         let whole = self.0 / Self::WHOLE;
-        if decimals.is_empty() {
-            write!(f, "{whole}")
-        } else {
-            write!(f, "{whole}.{decimals}")
-        }
+        if decimals.is_empty() { write!(f, "{whole}") } else { write!(f, "{whole}.{decimals}") }
     }
 }
 
@@ -104,14 +89,7 @@ pub struct AttemptsError {
 impl Attempts {
     /// One attempt, counted from 1.
     pub const fn only(attempt: u32) -> Option<Self> {
-        if attempt == 0 {
-            None
-        } else {
-            Some(Self {
-                first: attempt,
-                last: Some(attempt),
-            })
-        }
+        if attempt == 0 { None } else { Some(Self { first: attempt, last: Some(attempt) }) }
     }
 
     /// Whether the range holds `attempt`.
@@ -126,24 +104,19 @@ impl FromStr for Attempts {
     fn from_str(text: &str) -> Result<Self, AttemptsError> {
         let number = |part: &str| {
             let is_plain = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-            part.parse::<u32>()
-                .ok()
-                .filter(|number| is_plain && *number > 0)
+            part.parse::<u32>().ok().filter(|number| is_plain && *number > 0)
         };
         let parsed = match text.split_once('-') {
             None => number(text).and_then(Self::only),
             Some((first, "")) => number(first).map(|first| Self { first, last: None }),
             Some((first, last)) => match (number(first), number(last)) {
-                (Some(first), Some(last)) if first <= last => Some(Self {
-                    first,
-                    last: Some(last),
-                }),
+                (Some(first), Some(last)) if first <= last => {
+                    Some(Self { first, last: Some(last) })
+                }
                 _ => None,
             },
         };
-        parsed.ok_or_else(|| AttemptsError {
-            text: shorten(text),
-        })
+        parsed.ok_or_else(|| AttemptsError { text: shorten(text) })
     }
 }
 
@@ -177,9 +150,7 @@ impl On {
 
     /// The operations.
     pub fn operations(self) -> impl Iterator<Item = Operation> {
-        Operation::ALL
-            .into_iter()
-            .filter(move |operation| self.includes(*operation))
+        Operation::ALL.into_iter().filter(move |operation| self.includes(*operation))
     }
 
     /// Whether the rule is about `operation`.
@@ -196,15 +167,11 @@ impl FromStr for On {
 
     fn from_str(text: &str) -> Result<Self, OnError> {
         let word = text.replace('-', "_");
-        let operation = Operation::ALL
-            .into_iter()
-            .find(|operation| operation.as_str() == word);
+        let operation = Operation::ALL.into_iter().find(|operation| operation.as_str() == word);
         match operation {
             Some(operation) => Ok(Self::One(operation)),
             None if word == "*" => Ok(Self::All),
-            None => Err(OnError {
-                text: shorten(text),
-            }),
+            None => Err(OnError { text: shorten(text) }),
         }
     }
 }
@@ -242,12 +209,7 @@ pub struct Rule {
 impl Rule {
     /// A rule that lets `fault` strike at a rate, on every order.
     pub const fn rate(on: On, fault: Fault, rate: Rate) -> Self {
-        Self {
-            on,
-            order: None,
-            fault,
-            trigger: Trigger::Rate(rate),
-        }
+        Self { on, order: None, fault, trigger: Trigger::Rate(rate) }
     }
 
     /// A rule that lets `fault` strike those attempts of an operation on an order.
@@ -320,27 +282,14 @@ mod tests {
         let held = |text: &str| -> Vec<u32> {
             let attempts: Attempts = text.parse().unwrap();
             assert_eq!(attempts.to_string(), text);
-            (1..=6)
-                .filter(|attempt| attempts.contains(*attempt))
-                .collect()
+            (1..=6).filter(|attempt| attempts.contains(*attempt)).collect()
         };
         assert_eq!(held("3"), [3]);
         assert_eq!(held("1-4"), [1, 2, 3, 4]);
         assert_eq!(held("5-"), [5, 6]);
-        for text in [
-            "",
-            "0",
-            "-",
-            "-3",
-            "4-1",
-            "1-0",
-            "0-",
-            "a",
-            "1-2-3",
-            "+1",
-            "1 - 2",
-            "4294967296",
-        ] {
+        for text in
+            ["", "0", "-", "-3", "4-1", "1-0", "0-", "a", "1-2-3", "+1", "1 - 2", "4294967296"]
+        {
             assert!(text.parse::<Attempts>().is_err(), "{text}");
         }
     }

@@ -52,6 +52,9 @@ causes! {
     /// The network delivered the request twice.
     DuplicateDelivery = "duplicate_delivery",
         "The network delivered the request twice and both were executed; the caller saw one plain answer. Only a key that the ledger honours prevents this.";
+    /// One of the two reached the ledger after its caller had given up.
+    LateCommit = "late_commit",
+        "A request that was not answered reached the ledger later, when the refund had been asked for again: looking at the order before repeating could not show it.";
     /// The program under test was started again in between.
     RepeatAfterCrash = "repeat_after_crash",
         "The program died after the first refund, was started again, and refunded again what it no longer knew of.";
@@ -64,6 +67,9 @@ causes! {
     /// Both bore a key, not the same one.
     KeyChanged = "key_changed",
         "The request was repeated under another key, so the ledger took it for a new refund.";
+    /// The caller looked before it repeated, and was shown an old state.
+    StaleRead = "stale_read",
+        "The caller read the order before it repeated the refund, but the read was stale and did not show what had been paid.";
     /// The repeat was sent before the first was answered.
     RepeatInFlight = "repeat_in_flight",
         "The request was sent again while the first was still under way, without a key to tell that they are one.";
@@ -129,18 +135,14 @@ fn extras(
     surplus: Surplus,
     dedupe: Dedupe,
 ) -> Vec<Finding> {
-    let equal: Vec<Commit<'_>> = commits
-        .iter()
-        .copied()
-        .filter(|commit| commit.call.amount == Some(amount))
-        .collect();
+    let equal: Vec<Commit<'_>> =
+        commits.iter().copied().filter(|commit| commit.call.amount == Some(amount)).collect();
     let mut ranked = equal.clone();
     // Second deliveries first, then repeated keys, then the rest; the latest of each first.
     ranked.sort_by_key(|commit| {
         let is_second = commit.delivery.number > 1;
-        let bears_known_key = commits
-            .iter()
-            .any(|earlier| earlier.at < commit.at && has_same_key(earlier, commit));
+        let bears_known_key =
+            commits.iter().any(|earlier| earlier.at < commit.at && has_same_key(earlier, commit));
         let rank = if is_second {
             0
         } else if bears_known_key {
@@ -163,12 +165,7 @@ fn extras(
             if let Some(original) = original.filter(|original| original.call.id != extra.call.id) {
                 calls.insert(0, original.call.id.clone());
             }
-            Finding {
-                refund: Some(extra.refund),
-                missing: None,
-                cause,
-                calls,
-            }
+            Finding { refund: Some(extra.refund), missing: None, cause, calls }
         })
         .collect()
 }
@@ -181,20 +178,9 @@ fn original<'a>(
     commits: &[Commit<'a>],
 ) -> Option<Commit<'a>> {
     let earlier = |commit: &&Commit<'a>| commit.at < extra.at;
-    let same_call = commits
-        .iter()
-        .filter(earlier)
-        .find(|commit| commit.call.id == extra.call.id);
-    let same_key = || {
-        commits
-            .iter()
-            .filter(earlier)
-            .find(|commit| has_same_key(commit, extra))
-    };
-    same_call
-        .or_else(same_key)
-        .or_else(|| equal.iter().rfind(earlier))
-        .copied()
+    let same_call = commits.iter().filter(earlier).find(|commit| commit.call.id == extra.call.id);
+    let same_key = || commits.iter().filter(earlier).find(|commit| has_same_key(commit, extra));
+    same_call.or_else(same_key).or_else(|| equal.iter().rfind(earlier)).copied()
 }
 
 fn has_same_key(one: &Commit<'_>, other: &Commit<'_>) -> bool {
@@ -205,14 +191,14 @@ fn has_same_key(one: &Commit<'_>, other: &Commit<'_>) -> bool {
 fn repeat(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>, dedupe: Dedupe) -> Cause {
     let is_same_key = has_same_key(&original, extra);
     let overlap = extra.delivery.arrived < original.at;
-    let has_crashed = facts
-        .crashes
-        .iter()
-        .any(|at| original.call.invoked < *at && *at < extra.call.invoked);
+    let has_crashed =
+        facts.crashes.iter().any(|at| original.call.invoked < *at && *at < extra.call.invoked);
     if is_same_key && overlap && dedupe == Dedupe::Racy {
         Cause::RacyDedupe
     } else if original.call.id == extra.call.id {
         Cause::DuplicateDelivery
+    } else if original.delivery.is_late || extra.delivery.is_late {
+        Cause::LateCommit
     } else if has_crashed {
         Cause::RepeatAfterCrash
     } else if is_same_key && dedupe == Dedupe::Strict {
@@ -221,6 +207,8 @@ fn repeat(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>, dedupe: 
         Cause::KeyIgnored
     } else if original.call.key.is_some() && extra.call.key.is_some() {
         Cause::KeyChanged
+    } else if has_stale_read(facts, original, extra) {
+        Cause::StaleRead
     } else {
         match original.call.heard_by(extra.call.invoked) {
             None => Cause::RepeatInFlight,
@@ -231,6 +219,16 @@ fn repeat(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>, dedupe: 
     }
 }
 
+/// Whether the last read that was answered between the two showed an old state.
+fn has_stale_read(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>) -> bool {
+    let between = original.call.invoked..extra.call.invoked;
+    let reads = facts.calls.iter().filter(|call| !call.is_refund());
+    let shown =
+        reads.filter_map(|call| call.answer.zip(call.shown).map(|((at, _), shown)| (at, shown)));
+    let last = shown.filter(|(at, _)| between.contains(at)).max_by_key(|(at, _)| *at);
+    last.is_some_and(|(_, shown)| shown.hidden > 0)
+}
+
 /// Why an expected refund is missing, and the calls that tried; each call explains one missing refund.
 fn missed<'a>(
     facts: &'a OrderFacts,
@@ -238,25 +236,13 @@ fn missed<'a>(
     used: &mut Vec<&'a CallFacts>,
 ) -> (Cause, Vec<&'a CallFacts>) {
     let has_paid = |call: &CallFacts| {
-        call.deliveries
-            .iter()
-            .any(|delivery| matches!(delivery.end, Some((_, End::Committed(_)))))
+        call.deliveries.iter().any(|delivery| matches!(delivery.end, Some((_, End::Committed(_)))))
     };
-    let tried: Vec<&CallFacts> = facts
-        .calls
-        .iter()
-        .filter(|call| call.is_refund() && !has_paid(call))
-        .collect();
-    let of_amount: Vec<&CallFacts> = tried
-        .iter()
-        .copied()
-        .filter(|call| call.amount == Some(amount))
-        .collect();
-    let tried = if of_amount.is_empty() {
-        tried
-    } else {
-        of_amount
-    };
+    let tried: Vec<&CallFacts> =
+        facts.calls.iter().filter(|call| call.is_refund() && !has_paid(call)).collect();
+    let of_amount: Vec<&CallFacts> =
+        tried.iter().copied().filter(|call| call.amount == Some(amount)).collect();
+    let tried = if of_amount.is_empty() { tried } else { of_amount };
     let ends = |call: &CallFacts, is_it: fn(&End) -> bool| {
         call.deliveries
             .iter()
@@ -272,21 +258,15 @@ fn missed<'a>(
         used.push(call);
         return (Cause::SwallowedByKey, vec![call]);
     }
-    let refused = tried
-        .iter()
-        .copied()
-        .rfind(|call| ends(call, |end| matches!(end, End::Refused(_))));
+    let refused =
+        tried.iter().copied().rfind(|call| ends(call, |end| matches!(end, End::Refused(_))));
     if let Some(call) = refused {
         return (Cause::Refused, vec![call]);
     }
     if !tried.is_empty() {
         return (Cause::GaveUp, tried);
     }
-    let cause = if facts.turned_away.is_empty() {
-        Cause::NeverTried
-    } else {
-        Cause::Refused
-    };
+    let cause = if facts.turned_away.is_empty() { Cause::NeverTried } else { Cause::Refused };
     (cause, Vec::new())
 }
 
@@ -297,10 +277,7 @@ mod tests {
     #[test]
     fn a_cause_is_written_as_its_word() {
         for cause in Cause::ALL {
-            assert_eq!(
-                serde_json::to_string(cause).unwrap(),
-                format!("\"{}\"", cause.as_str())
-            );
+            assert_eq!(serde_json::to_string(cause).unwrap(), format!("\"{}\"", cause.as_str()));
         }
     }
 }

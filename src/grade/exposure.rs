@@ -70,7 +70,10 @@ impl<'a> Tally<'a> {
                     self.overlapped.insert(order);
                 }
             }
-            Event::Ok(call) | Event::Fail(call, _) | Event::Info(call, _) => {
+            Event::Ok(call, _) | Event::Fail(call, _) | Event::Info(call, _) => {
+                // A stale read doubles only if it hid something.
+                self.has_met_doubling |=
+                    matches!(event, Event::Ok(_, Some(shown)) if shown.hidden > 0);
                 let unanswered = &mut self.unanswered[self.history.call(*call).order.get()];
                 *unanswered = unanswered.saturating_sub(1);
             }
@@ -106,8 +109,7 @@ impl<'a> Tally<'a> {
             return;
         };
         if self.armed[plan].scripted[place].fault == fault {
-            self.fired
-                .insert((plan, place, (Some(call.order), call.operation)));
+            self.fired.insert((plan, place, (Some(call.order), call.operation)));
         }
     }
 
@@ -144,30 +146,16 @@ impl<'a> Tally<'a> {
         };
         let is_exposed = has_met_enough && groups.values().all(|has_fired| *has_fired);
         self.sort();
-        let overlapped = self
-            .overlapped
-            .iter()
-            .map(|order| self.history.order_id(*order).clone())
-            .collect();
-        Exposure {
-            met: self.met,
-            unfired,
-            overlapped,
-            is_exposed,
-        }
+        let overlapped =
+            self.overlapped.iter().map(|order| self.history.order_id(*order).clone()).collect();
+        Exposure { met: self.met, unfired, overlapped, is_exposed }
     }
 
     /// Puts the faults that were met into plan order, whatever order the calls came in.
     fn sort(&mut self) {
         let names: Vec<&String> = self.armed.iter().flat_map(|armed| &armed.faults).collect();
         self.met.sort_by_key(|(name, _)| {
-            (
-                names
-                    .iter()
-                    .position(|known| *known == name)
-                    .unwrap_or(usize::MAX),
-                name.clone(),
-            )
+            (names.iter().position(|known| *known == name).unwrap_or(usize::MAX), name.clone())
         });
     }
 
@@ -175,15 +163,8 @@ impl<'a> Tally<'a> {
     fn places(&self, script: &Script) -> Vec<Place> {
         let orders = self.history.header().ticket.orders();
         let orders: Vec<Option<OrderIndex>> = match &script.order {
-            Some(id) => vec![
-                orders
-                    .iter()
-                    .position(|order| order.id() == id)
-                    .map(OrderIndex::new),
-            ],
-            None => (0..orders.len())
-                .map(|place| Some(OrderIndex::new(place)))
-                .collect(),
+            Some(id) => vec![orders.iter().position(|order| order.id() == id).map(OrderIndex::new)],
+            None => (0..orders.len()).map(|place| Some(OrderIndex::new(place))).collect(),
         };
         orders
             .iter()
@@ -193,9 +174,6 @@ impl<'a> Tally<'a> {
 
     /// The order of a script, if the ticket lacks it.
     fn lacking<'b>(&self, script: &'b Script) -> Option<&'b OrderId> {
-        script
-            .order
-            .as_ref()
-            .filter(|order| self.history.header().ticket.order(order).is_none())
+        script.order.as_ref().filter(|order| self.history.header().ticket.order(order).is_none())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     call::{CallId, Operation, RefusalCode},
-    history::{CallIndex, Event, Failure, History, Replayed, Silence},
+    history::{CallIndex, Event, Failure, History, Replayed, Shown, Silence},
     ledger::{Caller, IdempotencyKey, OrderIndex},
     money::Amount,
 };
@@ -31,6 +31,8 @@ pub(super) struct CallFacts {
     pub(super) fault: Option<String>,
     pub(super) deliveries: Vec<DeliveryFacts>,
     pub(super) answer: Option<(Seq, Heard)>,
+    /// What a read showed.
+    pub(super) shown: Option<Shown>,
 }
 
 /// What happened to a delivery.
@@ -38,6 +40,7 @@ pub(super) struct CallFacts {
 pub(super) struct DeliveryFacts {
     pub(super) number: u8,
     pub(super) arrived: Seq,
+    pub(super) is_late: bool,
     pub(super) end: Option<(Seq, End)>,
 }
 
@@ -107,12 +110,7 @@ impl OrderFacts {
         for call in &self.calls {
             for delivery in &call.deliveries {
                 if let Some((at, End::Committed(refund))) = delivery.end {
-                    commits.push(Commit {
-                        refund,
-                        call,
-                        delivery,
-                        at,
-                    });
+                    commits.push(Commit { refund, call, delivery, at });
                 }
             }
         }
@@ -132,6 +130,7 @@ impl CallFacts {
             fault: None,
             deliveries: Vec::new(),
             answer: None,
+            shown: None,
         }
     }
 
@@ -139,13 +138,18 @@ impl CallFacts {
         let end = |delivery: u8, end: End| (delivery, Some((seq, end)));
         let (number, end) = match event {
             Event::Fault(_, fault) => return self.fault = Some(fault.to_string()),
-            Event::Ok(_) => return self.answer = Some((seq, Heard::Ok)),
+            Event::Ok(_, shown) => {
+                self.shown = *shown;
+                return self.answer = Some((seq, Heard::Ok));
+            }
             Event::Fail(_, failure) => return self.answer = Some((seq, Heard::Failed(*failure))),
             Event::Info(_, silence) => return self.answer = Some((seq, Heard::Nothing(*silence))),
-            Event::Arrive(_, delivery) => {
+            Event::Arrive(_, number) | Event::Land(_, number) => {
+                let is_late = matches!(event, Event::Land(..));
                 return self.deliveries.push(DeliveryFacts {
-                    number: *delivery,
+                    number: *number,
                     arrived: seq,
+                    is_late,
                     end: None,
                 });
             }
@@ -154,17 +158,11 @@ impl CallFacts {
             Event::Refuse(_, delivery, code) => end(*delivery, End::Refused(*code)),
             _ => return,
         };
-        match self
-            .deliveries
-            .iter_mut()
-            .find(|delivery| delivery.number == number)
-        {
+        match self.deliveries.iter_mut().find(|delivery| delivery.number == number) {
             Some(delivery) => delivery.end = end,
-            None => self.deliveries.push(DeliveryFacts {
-                number,
-                arrived: seq,
-                end,
-            }),
+            None => {
+                self.deliveries.push(DeliveryFacts { number, arrived: seq, is_late: false, end })
+            }
         }
     }
 
@@ -174,8 +172,6 @@ impl CallFacts {
 
     /// What the caller had heard of this call at `seq`.
     pub(super) fn heard_by(&self, seq: Seq) -> Option<Heard> {
-        self.answer
-            .filter(|(at, _)| *at < seq)
-            .map(|(_, heard)| heard)
+        self.answer.filter(|(at, _)| *at < seq).map(|(_, heard)| heard)
     }
 }

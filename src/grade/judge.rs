@@ -103,20 +103,14 @@ impl<'a> Evidence<'a> {
         refunds: Vec<Vec<Amount>>,
         attempts: &[[u32; 2]],
     ) -> Self {
-        Self {
-            history,
-            refunds,
-            attempts: attempts.to_vec(),
-        }
+        Self { history, refunds, attempts: attempts.to_vec() }
     }
 
     /// The evidence of a recorded run.
     pub(crate) fn recorded(history: &'a History) -> Self {
         let orders = history.header().ticket.orders();
-        let mut refunds: Vec<Vec<Amount>> = orders
-            .iter()
-            .map(|order| order.refunded().to_vec())
-            .collect();
+        let mut refunds: Vec<Vec<Amount>> =
+            orders.iter().map(|order| order.refunded().to_vec()).collect();
         let mut attempts = vec![[0; 2]; orders.len()];
         for event in history.events() {
             match event {
@@ -137,11 +131,7 @@ impl<'a> Evidence<'a> {
                 _ => {}
             }
         }
-        Self {
-            history,
-            refunds,
-            attempts,
-        }
+        Self { history, refunds, attempts }
     }
 
     /// The grade, with `report` in place of the recorded one if it is given.
@@ -160,15 +150,10 @@ impl<'a> Evidence<'a> {
         let graded: Vec<OrderGrade> = (0..orders.len())
             .map(|place| self.order_grade(place, &matches[place], facts.get(place)))
             .collect();
-        let recorded = self
-            .history
-            .events()
-            .iter()
-            .rev()
-            .find_map(|event| match event {
-                Event::Report(text) => Some(&**text),
-                _ => None,
-            });
+        let recorded = self.history.events().iter().rev().find_map(|event| match event {
+            Event::Report(text) => Some(&**text),
+            _ => None,
+        });
         let report = report.or(recorded).map(Report::read);
         let truth = truth::judge(report.as_ref(), orders, &graded);
         let exposure = exposure::measure(self.history);
@@ -178,12 +163,8 @@ impl<'a> Evidence<'a> {
     fn order_grade(&self, place: usize, matched: &Match, facts: Option<&OrderFacts>) -> OrderGrade {
         let order = &self.history.header().ticket.orders()[place];
         let currency = order.currency();
-        let texts = |amounts: &[Amount]| {
-            amounts
-                .iter()
-                .map(|amount| amount.display(currency))
-                .collect()
-        };
+        let texts =
+            |amounts: &[Amount]| amounts.iter().map(|amount| amount.display(currency)).collect();
         let verdict = matched.verdict(order);
         let facts = facts.filter(|_| verdict != OrderVerdict::Ok);
         let settings = &self.history.header().settings;
@@ -193,10 +174,7 @@ impl<'a> Evidence<'a> {
             verdict,
             expected: texts(order.expect()),
             refunds: texts(&self.refunds[place]),
-            attempts: CallCounts {
-                get_order: reads,
-                refund: asked,
-            },
+            attempts: CallCounts { get_order: reads, refund: asked },
             causes: facts.map_or_else(Vec::new, |facts| {
                 cause::find(facts, matched, settings.dedupe, currency)
             }),
@@ -212,12 +190,8 @@ impl<'a> Evidence<'a> {
         (report_true, report_note): (Option<bool>, Option<String>),
         exposure: Exposure,
     ) -> Grade {
-        let count = |verdict: OrderVerdict| {
-            orders
-                .iter()
-                .filter(|order| order.verdict == verdict)
-                .count()
-        };
+        let count =
+            |verdict: OrderVerdict| orders.iter().filter(|order| order.verdict == verdict).count();
         let ok = count(OrderVerdict::Ok);
         let all_ok = ok == orders.len();
         let extra = matches
@@ -247,11 +221,7 @@ impl<'a> Evidence<'a> {
             exposure: exposure.met,
             unfired: exposure.unfired,
             overlapped: exposure.overlapped,
-            evidence: if is_cut {
-                EvidenceState::Partial
-            } else {
-                EvidenceState::Full
-            },
+            evidence: if is_cut { EvidenceState::Partial } else { EvidenceState::Full },
             calls: self.history.call_count(),
         }
     }
@@ -264,15 +234,13 @@ fn net(orders: &[OrderGrade], matches: &[Match]) -> (ByCurrency, ByCurrency) {
         let (extra, missing) = matched.sums();
         let currency = order.currency;
         let (_, over, under) =
-            sums.entry(currency.code())
-                .or_insert((currency, Total::ZERO, Total::ZERO));
+            sums.entry(currency.code()).or_insert((currency, Total::ZERO, Total::ZERO));
         *over = over.plus(extra.saturating_sub(missing));
         *under = under.plus(missing.saturating_sub(extra));
     }
     let texts = |pick: fn(&(Currency, Total, Total)) -> Total| {
         let some = sums.iter().filter(|(_, sum)| pick(sum) > Total::ZERO);
-        some.map(|(code, sum)| (*code, pick(sum).display(sum.0)))
-            .collect()
+        some.map(|(code, sum)| (*code, pick(sum).display(sum.0))).collect()
     };
     (texts(|sum| sum.1), texts(|sum| sum.2))
 }
@@ -291,16 +259,10 @@ mod tests {
         );
         let ticket = Ticket::parse(&ticket).unwrap();
         let order = &ticket.orders()[1];
-        let refunds = refunds
-            .iter()
-            .map(|minor| Amount::from_minor(*minor).unwrap());
+        let refunds = refunds.iter().map(|minor| Amount::from_minor(*minor).unwrap());
         let refunds: Vec<Amount> = order.refunded().iter().copied().chain(refunds).collect();
         let matched = Match::new(order, &refunds);
-        (
-            matched.verdict(order),
-            matched.left_over(),
-            matched.missing.len(),
-        )
+        (matched.verdict(order), matched.left_over(), matched.missing.len())
     }
 
     #[test]
@@ -308,10 +270,7 @@ mod tests {
         let full = r#""amount": "10.00""#;
         assert_eq!(verdict(full, &[1000]), (OrderVerdict::Ok, 0, 0));
         assert_eq!(verdict(full, &[]), (OrderVerdict::Missed, 0, 1));
-        assert_eq!(
-            verdict(full, &[1000, 1000]),
-            (OrderVerdict::Duplicated, 1, 0)
-        );
+        assert_eq!(verdict(full, &[1000, 1000]), (OrderVerdict::Duplicated, 1, 0));
         assert_eq!(verdict(full, &[1000, 5]), (OrderVerdict::Duplicated, 1, 0));
         assert_eq!(verdict(full, &[999]), (OrderVerdict::WrongAmount, 1, 1));
         let parts = r#""amount": "80.00", "expect": ["30.00", "30.00"], "refunded": ["10.00"]"#;

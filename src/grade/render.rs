@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use super::{
     ByCurrency, CallCounts, EvidenceState, Grade, OrderGrade, OrderVerdict,
-    facts::{CallFacts, End, Heard, OrderFacts, Seq},
+    facts::{CallFacts, DeliveryFacts, End, Heard, OrderFacts},
 };
 use crate::{
     history::{Failure, Silence},
@@ -26,66 +26,40 @@ pub(super) struct Step {
 
 /// The calls of an order, from both sides.
 pub(super) fn steps(facts: &OrderFacts, order: &Order) -> Vec<Step> {
-    facts
-        .calls
-        .iter()
-        .map(|call| step(facts, call, order))
-        .collect()
+    facts.calls.iter().map(|call| step(call, order)).collect()
 }
 
-fn step(facts: &OrderFacts, call: &CallFacts, order: &Order) -> Step {
-    let key = call
-        .key
-        .as_ref()
-        .map_or_else(String::new, |(_, key)| format!(", key {key}"));
-    let fault = call
-        .fault
-        .as_ref()
-        .map_or_else(String::new, |fault| format!("  [{fault}]"));
+fn step(call: &CallFacts, order: &Order) -> Step {
+    let key = call.key.as_ref().map_or_else(String::new, |(_, key)| format!(", key {key}"));
+    let fault = call.fault.as_ref().map_or_else(String::new, |fault| format!("  [{fault}]"));
     let name = format!("{} #{}{key}", call.id.operation, call.id.attempt);
-    Step {
-        call: name,
-        saw: saw(facts, call, order),
-        did: did(call, order) + &fault,
-    }
+    Step { call: name, saw: saw(call), did: did(call, order) + &fault }
 }
 
 /// What the caller was told.
-fn saw(facts: &OrderFacts, call: &CallFacts, order: &Order) -> String {
-    let Some((at, heard)) = call.answer else {
+fn saw(call: &CallFacts) -> String {
+    let Some((_, heard)) = call.answer else {
         return "nothing yet".to_owned();
     };
     match heard {
-        Heard::Ok if !call.is_refund() => match order.refunded().len() + paid_before(facts, at) {
+        Heard::Ok if !call.is_refund() => match call.shown.map_or(0, |shown| shown.refunds) {
             0 => "no refund on the order".to_owned(),
             1 => "1 refund on the order".to_owned(),
             more => format!("{more} refunds on the order"),
         },
-        Heard::Ok => call
-            .deliveries
-            .first()
-            .and_then(|delivery| delivery.end)
-            .map_or_else(
-                || "ok".to_owned(),
-                |(_, end)| match end {
-                    End::Committed(refund) => format!("ok, refund #{refund}"),
-                    End::Replayed(of) => format!("ok, refund #{} (replayed)", of.number),
-                    End::Refused(code) => format!("refused: {}", code.as_str()),
-                },
-            ),
+        Heard::Ok => call.deliveries.first().and_then(|delivery| delivery.end).map_or_else(
+            || "ok".to_owned(),
+            |(_, end)| match end {
+                End::Committed(refund) => format!("ok, refund #{refund}"),
+                End::Replayed(of) => format!("ok, refund #{} (replayed)", of.number),
+                End::Refused(code) => format!("refused: {}", code.as_str()),
+            },
+        ),
         Heard::Failed(Failure::Unavailable) => "unavailable, nothing changed".to_owned(),
         Heard::Failed(Failure::Refused(code)) => format!("refused: {}", code.as_str()),
         Heard::Nothing(Silence::Timeout) => "no answer".to_owned(),
         Heard::Nothing(Silence::Left) => "left before the answer".to_owned(),
     }
-}
-
-fn paid_before(facts: &OrderFacts, at: Seq) -> usize {
-    facts
-        .commits()
-        .iter()
-        .filter(|commit| commit.at < at)
-        .count()
 }
 
 /// What the ledger did.
@@ -96,41 +70,32 @@ fn did(call: &CallFacts, order: &Order) -> String {
     if !call.is_refund() {
         return "read the order".to_owned();
     }
-    let ends = call
-        .deliveries
-        .iter()
-        .map(|delivery| match (delivery.end, call.amount) {
-            (Some((_, End::Committed(refund))), Some(amount)) => {
-                format!(
-                    "paid {} as refund #{refund}",
-                    Money::new(amount, order.currency())
-                )
-            }
-            (Some((_, End::Committed(refund))), None) => format!("paid refund #{refund}"),
-            (Some((_, End::Replayed(of))), _) => {
-                format!("answered again as for refund #{}", of.number)
-            }
-            (Some((_, End::Refused(code))), _) => format!("refused: {}", code.as_str()),
-            (None, _) => "took it in".to_owned(),
-        });
+    let ends = call.deliveries.iter().map(|delivery| end(delivery, call, order));
     ends.collect::<Vec<_>>().join(", then ")
+}
+
+fn end(delivery: &DeliveryFacts, call: &CallFacts, order: &Order) -> String {
+    let late = if delivery.is_late { "late, " } else { "" };
+    let what = match (delivery.end, call.amount) {
+        (Some((_, End::Committed(refund))), Some(amount)) => {
+            format!("paid {} as refund #{refund}", Money::new(amount, order.currency()))
+        }
+        (Some((_, End::Committed(refund))), None) => format!("paid refund #{refund}"),
+        (Some((_, End::Replayed(of))), _) => format!("answered again as for refund #{}", of.number),
+        (Some((_, End::Refused(code))), _) => format!("refused: {}", code.as_str()),
+        (None, _) => "took it in".to_owned(),
+    };
+    format!("{late}{what}")
 }
 
 /// Rows as lines, each column as wide as its widest cell.
 fn columns<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| {
-        rows.iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(width);
     let mut text = String::new();
     for row in rows {
-        let cells = row
-            .iter()
-            .zip(widths)
-            .map(|(cell, width)| format!("{cell:width$}"));
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
         let line = cells.collect::<Vec<_>>().join("  ");
         text.push_str("  ");
         text.push_str(line.trim_end());
@@ -143,11 +108,7 @@ fn sum(amounts: &[Decimal]) -> String {
     if amounts.is_empty() {
         return "-".to_owned();
     }
-    amounts
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(" + ")
+    amounts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ")
 }
 
 impl Grade {
@@ -186,16 +147,12 @@ impl Grade {
             (self.stray, "stray"),
         ];
         let some = counts.iter().filter(|(count, _)| *count > 0);
-        some.map(|(count, word)| format!("{count} {word}"))
-            .collect::<Vec<_>>()
-            .join(", ")
+        some.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
     }
 
     fn money(&self) -> String {
         let texts = |sums: &ByCurrency, word: &str| -> String {
-            sums.iter()
-                .map(|(code, sum)| format!(", {sum} {code} {word}"))
-                .collect()
+            sums.iter().map(|(code, sum)| format!(", {sum} {code} {word}")).collect()
         };
         texts(&self.over_refunded, "too much") + &texts(&self.under_refunded, "too little")
     }
@@ -205,13 +162,9 @@ impl OrderGrade {
     fn story(&self) -> String {
         let mut text = format!("\n{} {}\n", self.order, self.verdict);
         let head = ["call", "the caller saw", "the ledger did"].map(str::to_owned);
-        let steps = self
-            .steps
-            .iter()
-            .map(|step| [step.call.clone(), step.saw.clone(), step.did.clone()]);
-        text.push_str(&columns(
-            &std::iter::once(head).chain(steps).collect::<Vec<_>>(),
-        ));
+        let steps =
+            self.steps.iter().map(|step| [step.call.clone(), step.saw.clone(), step.did.clone()]);
+        text.push_str(&columns(&std::iter::once(head).chain(steps).collect::<Vec<_>>()));
         for finding in &self.causes {
             let what = match (finding.refund, finding.missing) {
                 (Some(refund), _) => format!("refund #{refund} is too many"),
@@ -232,11 +185,7 @@ impl OrderGrade {
 impl fmt::Display for Grade {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.table())?;
-        for order in self
-            .orders
-            .iter()
-            .filter(|order| order.verdict != OrderVerdict::Ok)
-        {
+        for order in self.orders.iter().filter(|order| order.verdict != OrderVerdict::Ok) {
             f.write_str(&order.story())?;
         }
         f.write_str("\n")?;
@@ -245,27 +194,15 @@ impl fmt::Display for Grade {
             1 => "; 1 extra refund".to_owned(),
             more => format!("; {more} extra refunds"),
         };
-        writeln!(
-            f,
-            "verdict   {}: {}{extra}{}",
-            self.verdict,
-            self.count(),
-            self.money()
-        )?;
+        writeln!(f, "verdict   {}: {}{extra}{}", self.verdict, self.count(), self.money())?;
         let truth = match self.report_true {
             Some(true) => "true",
             Some(false) => "false",
             None => "not judged",
         };
-        let note = self
-            .report_note
-            .as_ref()
-            .map_or_else(String::new, |note| format!(": {note}"));
+        let note = self.report_note.as_ref().map_or_else(String::new, |note| format!(": {note}"));
         writeln!(f, "report    {truth}{note}")?;
-        let met = self
-            .exposure
-            .iter()
-            .map(|(fault, count)| format!("{count} {fault}"));
+        let met = self.exposure.iter().map(|(fault, count)| format!("{count} {fault}"));
         let met = if self.exposure.is_empty() {
             "none".to_owned()
         } else {
@@ -284,10 +221,7 @@ impl fmt::Display for Grade {
             )?;
         }
         if self.evidence == EvidenceState::Partial {
-            writeln!(
-                f,
-                "evidence  partial: the history was full, so causes may be missing"
-            )?;
+            writeln!(f, "evidence  partial: the history was full, so causes may be missing")?;
         }
         Ok(())
     }

@@ -35,12 +35,6 @@ impl Report {
     }
     /// Claims.
     pub fn claims(&self, _: &str) -> impl Iterator<Item = Claim> {
-        [
-            Claim::Refunded,
-            Claim::Failed,
-            Claim::Duplicated,
-            Claim::Unknown,
-        ]
-        .into_iter()
+        [Claim::Refunded, Claim::Failed, Claim::Duplicated, Claim::Unknown].into_iter()
     }
 }

@@ -35,10 +35,7 @@ pub(super) fn judge(
                 let (first, second) = (first.as_str(), second.as_str());
                 return (
                     Some(false),
-                    Some(format!(
-                        "{} is claimed both {first} and {second}",
-                        order.id()
-                    )),
+                    Some(format!("{} is claimed both {first} and {second}", order.id())),
                 );
             }
         }
@@ -54,10 +51,7 @@ fn agrees(claim: Claim, grade: &OrderGrade) -> bool {
         // An order that was to be left alone, and was, is refunded only if it came that way.
         Claim::Refunded => grade.verdict == OrderVerdict::Ok && !grade.refunds.is_empty(),
         Claim::Duplicated => grade.verdict == OrderVerdict::Duplicated,
-        Claim::Failed => matches!(
-            grade.verdict,
-            OrderVerdict::Missed | OrderVerdict::WrongAmount
-        ),
+        Claim::Failed => matches!(grade.verdict, OrderVerdict::Missed | OrderVerdict::WrongAmount),
         Claim::Unknown => false,
     }
 }
@@ -68,9 +62,5 @@ fn contradict(claim: Claim, grade: &OrderGrade) -> String {
         [one] => format!("one refund, of {one}"),
         more => format!("{} refunds", more.len()),
     };
-    format!(
-        "{} is claimed {} but holds {holds}",
-        grade.order,
-        claim.as_str()
-    )
+    format!("{} is claimed {} but holds {holds}", grade.order, claim.as_str())
 }

@@ -42,11 +42,7 @@ pub enum Jitter {
 impl Default for Backoff {
     /// Half a second, doubled up to eight, with full jitter.
     fn default() -> Self {
-        Self {
-            base: Duration::from_millis(500),
-            cap: Duration::from_secs(8),
-            jitter: Jitter::Full,
-        }
+        Self { base: Duration::from_millis(500), cap: Duration::from_secs(8), jitter: Jitter::Full }
     }
 }
 
@@ -99,20 +95,14 @@ mod tests {
 
     #[test]
     fn without_jitter_the_wait_is_the_longest() {
-        let backoff = Backoff {
-            jitter: Jitter::None,
-            ..Backoff::default()
-        };
+        let backoff = Backoff { jitter: Jitter::None, ..Backoff::default() };
         let delays = delays(backoff, 1, 1);
         assert!(delays.iter().all(|delay| *delay == Duration::from_secs(1)));
     }
 
     #[test]
     fn no_wait_at_all_is_a_backoff_too() {
-        let backoff = Backoff {
-            base: Duration::ZERO,
-            ..Backoff::default()
-        };
+        let backoff = Backoff { base: Duration::ZERO, ..Backoff::default() };
         assert_eq!(backoff.delay(3, &mut Pcg64::new(7, 1)), Duration::ZERO);
     }
 }

@@ -86,9 +86,7 @@ impl FromStr for Design {
         Self::ALL
             .into_iter()
             .find(|design| design.as_str() == name)
-            .ok_or_else(|| DesignError {
-                text: shorten(text),
-            })
+            .ok_or_else(|| DesignError { text: shorten(text) })
     }
 }
 

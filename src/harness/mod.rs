@@ -34,11 +34,7 @@ pub struct Harness {
 impl Harness {
     /// A harness that has not sent anything; its waits follow from `seed`.
     pub fn new(design: Design, seed: Seed) -> Self {
-        Self {
-            design,
-            seed,
-            waited: Duration::ZERO,
-        }
+        Self { design, seed, waited: Duration::ZERO }
     }
 
     /// Sends `call` until it is answered or given up, one attempt after the other.
@@ -130,11 +126,7 @@ pub fn run(
                 }
             }
             Turn::Report(report) => {
-                return Outcome {
-                    report,
-                    agent_calls,
-                    waited: harness.waited(),
-                };
+                return Outcome { report, agent_calls, waited: harness.waited() };
             }
         }
     }

@@ -40,20 +40,14 @@ pub struct Retry {
 impl Default for Retry {
     /// Three attempts, with the default backoff.
     fn default() -> Self {
-        Self {
-            attempts_max: 3,
-            backoff: Backoff::default(),
-        }
+        Self { attempts_max: 3, backoff: Backoff::default() }
     }
 }
 
 impl Retry {
     /// No second attempt: every error is the caller's.
     pub fn never() -> Self {
-        Self {
-            attempts_max: 1,
-            ..Self::default()
-        }
+        Self { attempts_max: 1, ..Self::default() }
     }
 
     /// Begins a call that has not been sent yet.
@@ -64,12 +58,7 @@ impl Retry {
     pub fn begin(&self, seed: Seed, call: u32) -> Retrying {
         let high = mix(seed.number() ^ mix(u64::from(call)));
         let state = u128::from(high) << 64 | u128::from(mix(high));
-        Retrying {
-            retry: *self,
-            attempts: 0,
-            worst: None,
-            rng: Pcg64::new(state, STREAM),
-        }
+        Retrying { retry: *self, attempts: 0, worst: None, rng: Pcg64::new(state, STREAM) }
     }
 }
 

@@ -34,26 +34,14 @@ struct ScriptedBank {
 
 impl ScriptedBank {
     fn new(script: &[(&str, Fate)]) -> Self {
-        let fates = script
-            .iter()
-            .map(|(call, fate)| ((*call).to_owned(), *fate));
-        Self {
-            fates: fates.collect(),
-            ..Self::default()
-        }
+        let fates = script.iter().map(|(call, fate)| ((*call).to_owned(), *fate));
+        Self { fates: fates.collect(), ..Self::default() }
     }
 
     fn meet(&mut self, operation: Operation, order: &str, key: Option<&str>) -> Option<Fate> {
-        let attempt = self
-            .attempts
-            .entry((order.to_owned(), operation.as_str()))
-            .or_default();
+        let attempt = self.attempts.entry((order.to_owned(), operation.as_str())).or_default();
         *attempt += 1;
-        let call = CallId {
-            order: OrderId::new(order).unwrap(),
-            operation,
-            attempt: *attempt,
-        };
+        let call = CallId { order: OrderId::new(order).unwrap(), operation, attempt: *attempt };
         let key = key.map(|key| format!(" {key}")).unwrap_or_default();
         self.log.push(format!("{call}{key}"));
         self.fates.get(&call.to_string()).copied()
@@ -165,10 +153,7 @@ fn retries_without_a_key_pay_twice_after_a_lost_reply() {
     let trial = Trial::run(Design::Retries, LOST_REPLY);
     assert_eq!(trial.refunds(), 2);
     assert!(trial.claims("DUPLICATED"));
-    assert_eq!(
-        trial.bank.log,
-        ["A-1 get_order #1", "A-1 refund #1", "A-1 refund #2"]
-    );
+    assert_eq!(trial.bank.log, ["A-1 get_order #1", "A-1 refund #1", "A-1 refund #2"]);
 }
 
 #[test]
@@ -178,11 +163,7 @@ fn a_keyed_retry_survives_a_lost_reply() {
     assert!(trial.claims("REFUNDED"));
     assert_eq!(
         trial.bank.log,
-        [
-            "A-1 get_order #1",
-            "A-1 refund #1 call-2",
-            "A-1 refund #2 call-2"
-        ]
+        ["A-1 get_order #1", "A-1 refund #1 call-2", "A-1 refund #2 call-2"]
     );
 }
 
@@ -191,10 +172,7 @@ fn the_model_alone_survives_a_lost_reply_by_looking() {
     let trial = Trial::run(Design::ModelOnly, LOST_REPLY);
     assert_eq!(trial.refunds(), 1);
     assert!(trial.claims("REFUNDED"));
-    assert_eq!(
-        trial.bank.log,
-        ["A-1 get_order #1", "A-1 refund #1", "A-1 get_order #2"]
-    );
+    assert_eq!(trial.bank.log, ["A-1 get_order #1", "A-1 refund #1", "A-1 get_order #2"]);
 }
 
 #[test]
@@ -206,10 +184,7 @@ fn a_second_delivery_is_only_caught_by_a_key() {
 
 #[test]
 fn reads_are_retried_unseen_by_the_agent() {
-    let script = [
-        ("A-1 get_order #1", Fate::Unavailable),
-        ("A-1 get_order #2", Fate::Lost),
-    ];
+    let script = [("A-1 get_order #1", Fate::Unavailable), ("A-1 get_order #2", Fate::Lost)];
     let turns = Design::ALL.map(|design| Trial::run(design, &script).outcome.agent_calls);
     assert_eq!(turns, [5, 3, 3]);
 }
@@ -232,10 +207,7 @@ fn a_call_that_is_given_up_is_looked_into_because_its_worst_error_is_told() {
 #[test]
 fn a_call_that_the_agent_writes_again_has_a_new_key() {
     let dead = [1, 2, 3].map(|attempt| (format!("A-1 refund #{attempt}"), Fate::Unavailable));
-    let dead: Vec<(&str, Fate)> = dead
-        .iter()
-        .map(|(call, fate)| (call.as_str(), *fate))
-        .collect();
+    let dead: Vec<(&str, Fate)> = dead.iter().map(|(call, fate)| (call.as_str(), *fate)).collect();
     let trial = Trial::run(Design::Keyed, &dead);
     assert_eq!(trial.refunds(), 1);
     assert_eq!(trial.bank.log.last().unwrap(), "A-1 refund #4 call-4");
@@ -254,10 +226,7 @@ fn a_refusal_is_not_retried() {
 #[test]
 fn layers_of_retries_multiply() {
     let dead: Vec<String> = (1..=20).map(|n| format!("A-1 refund #{n}")).collect();
-    let dead: Vec<(&str, Fate)> = dead
-        .iter()
-        .map(|call| (&**call, Fate::Unavailable))
-        .collect();
+    let dead: Vec<(&str, Fate)> = dead.iter().map(|call| (&**call, Fate::Unavailable)).collect();
     let calls = Design::ALL.map(|design| {
         let trial = Trial::run(design, &dead);
         assert!(trial.claims("FAILED"), "{design}");
@@ -275,22 +244,13 @@ fn waits_are_counted_handed_to_the_sleeper_and_follow_from_the_seed() {
         }
     }
     let ticket = Ticket::generate(Seed::new(7));
-    let script: Vec<String> = ticket
-        .orders()
-        .iter()
-        .map(|order| format!("{} get_order #1", order.id()))
-        .collect();
+    let script: Vec<String> =
+        ticket.orders().iter().map(|order| format!("{} get_order #1", order.id())).collect();
     let script: Vec<(&str, Fate)> = script.iter().map(|call| (&**call, Fate::Lost)).collect();
     let waits = |seed| {
         let mut sleeper = Recorded(Vec::new());
         let mut bank = ScriptedBank::new(&script);
-        let outcome = run(
-            Design::Keyed,
-            &ticket,
-            &mut bank,
-            &mut sleeper,
-            Seed::new(seed),
-        );
+        let outcome = run(Design::Keyed, &ticket, &mut bank, &mut sleeper, Seed::new(seed));
         assert_eq!(outcome.waited, sleeper.0.iter().sum::<Duration>());
         sleeper.0
     };

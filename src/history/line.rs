@@ -86,6 +86,12 @@ pub(super) struct Line {
     /// The order whose refund was replayed, where it is another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) of: Option<String>,
+    /// Refunds that a read showed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) shown: Option<u32>,
+    /// Commits that a stale read left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) hidden: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fault: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,39 +129,15 @@ pub(super) struct RemainderOrder {
 
 impl From<PlanSettings> for SettingsFields {
     fn from(settings: PlanSettings) -> Self {
-        let PlanSettings {
-            dedupe,
-            over_refund,
-            key_ttl_s,
-            latency_ms,
-            lost_reply,
-        } = settings;
-        Self {
-            dedupe,
-            over_refund,
-            key_ttl_s,
-            latency_ms,
-            lost_reply,
-        }
+        let PlanSettings { dedupe, over_refund, key_ttl_s, latency_ms, lost_reply } = settings;
+        Self { dedupe, over_refund, key_ttl_s, latency_ms, lost_reply }
     }
 }
 
 impl From<SettingsFields> for PlanSettings {
     fn from(fields: SettingsFields) -> Self {
-        let SettingsFields {
-            dedupe,
-            over_refund,
-            key_ttl_s,
-            latency_ms,
-            lost_reply,
-        } = fields;
-        Self {
-            dedupe,
-            over_refund,
-            key_ttl_s,
-            latency_ms,
-            lost_reply,
-        }
+        let SettingsFields { dedupe, over_refund, key_ttl_s, latency_ms, lost_reply } = fields;
+        Self { dedupe, over_refund, key_ttl_s, latency_ms, lost_reply }
     }
 }
 
@@ -183,11 +165,7 @@ impl TryFrom<ArmedFields> for Armed {
         let scripted = fields.scripted.into_iter().map(|script| {
             Ok(Script {
                 on: script.on.parse().map_err(in_words)?,
-                order: script
-                    .order
-                    .map(|order| order.parse())
-                    .transpose()
-                    .map_err(in_words)?,
+                order: script.order.map(|order| order.parse()).transpose().map_err(in_words)?,
                 attempts: script.attempts.parse().map_err(in_words)?,
                 fault: script.fault,
             })
@@ -203,10 +181,7 @@ impl TryFrom<ArmedFields> for Armed {
 
 impl PlanFields {
     pub(super) fn into_change(self) -> Result<PlanChange, String> {
-        Ok(PlanChange {
-            settings: self.settings.into(),
-            armed: self.armed.try_into()?,
-        })
+        Ok(PlanChange { settings: self.settings.into(), armed: self.armed.try_into()? })
     }
 }
 
@@ -235,11 +210,8 @@ impl History {
     }
 
     fn line(&self, index: usize, event: &Event) -> Line {
-        let mut line = Line {
-            seq: index as u64 + 1,
-            event: event.word().to_owned(),
-            ..Line::default()
-        };
+        let mut line =
+            Line { seq: index as u64 + 1, event: event.word().to_owned(), ..Line::default() };
         match event {
             Event::Invoke(call) => {
                 self.name(&mut line, *call);
@@ -249,7 +221,7 @@ impl History {
                 self.name(&mut line, *call);
                 line.fault = Some(fault.to_string());
             }
-            Event::Arrive(call, delivery) => {
+            Event::Arrive(call, delivery) | Event::Land(call, delivery) => {
                 self.name(&mut line, *call);
                 line.delivery = Some(*delivery);
             }
@@ -272,7 +244,11 @@ impl History {
                 line.delivery = Some(*delivery);
                 line.code = Some(code.as_str().to_owned());
             }
-            Event::Ok(call) => self.name(&mut line, *call),
+            Event::Ok(call, shown) => {
+                self.name(&mut line, *call);
+                line.shown = shown.map(|shown| shown.refunds);
+                line.hidden = shown.map(|shown| shown.hidden).filter(|hidden| *hidden > 0);
+            }
             Event::Fail(call, failure) => {
                 self.name(&mut line, *call);
                 line.code = Some(failure.as_str().to_owned());
@@ -314,9 +290,7 @@ impl History {
         let currency = self.header.ticket.orders()[record.order.get()].currency();
         line.key = record.key.as_ref().map(ToString::to_string);
         line.caller = record.caller.map(|caller| caller.to_string());
-        line.amount = record
-            .amount
-            .map(|amount| amount.display(currency).to_string());
+        line.amount = record.amount.map(|amount| amount.display(currency).to_string());
     }
 
     fn remainder(&self, rest: &Remainder) -> RemainderFields {
@@ -329,10 +303,7 @@ impl History {
                 refunds: refunds.iter().map(text).collect(),
             }
         });
-        RemainderFields {
-            calls: rest.calls,
-            orders: orders.collect(),
-        }
+        RemainderFields { calls: rest.calls, orders: orders.collect() }
     }
 }
 
@@ -353,10 +324,11 @@ impl Event {
             Self::Invoke(_) => "invoke",
             Self::Fault(..) => "fault",
             Self::Arrive(..) => "arrive",
+            Self::Land(..) => "land",
             Self::Commit(..) => "commit",
             Self::Replay(..) => "replay",
             Self::Refuse(..) | Self::TurnedAway(_) => "refuse",
-            Self::Ok(_) => "ok",
+            Self::Ok(..) => "ok",
             Self::Fail(..) => "fail",
             Self::Info(..) => "info",
             Self::Plan(_) => "plan",
@@ -394,8 +366,6 @@ impl Silence {
     }
 
     pub(super) fn from_word(word: &str) -> Option<Self> {
-        [Self::Timeout, Self::Left]
-            .into_iter()
-            .find(|known| known.as_str() == word)
+        [Self::Timeout, Self::Left].into_iter().find(|known| known.as_str() == word)
     }
 }

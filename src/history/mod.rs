@@ -86,9 +86,7 @@ impl Armed {
     }
 
     fn add(&mut self, ticket: &Ticket, rule: &Rule, fault: &str) {
-        let Rule {
-            on, order, trigger, ..
-        } = rule;
+        let Rule { on, order, trigger, .. } = rule;
         match trigger {
             Trigger::Attempts(attempts) => self.scripted.push(Script {
                 on: *on,
@@ -98,9 +96,8 @@ impl Armed {
             }),
             Trigger::Rate(_) => {
                 if let Some(order) = order.as_ref().filter(|order| ticket.order(order).is_none()) {
-                    let lacking = on
-                        .operations()
-                        .map(|operation| format!("{order} {operation} {fault}"));
+                    let lacking =
+                        on.operations().map(|operation| format!("{order} {operation} {fault}"));
                     self.unmatched.extend(lacking);
                 }
             }
@@ -175,6 +172,8 @@ pub enum Event {
     Fault(CallIndex, Fault),
     /// A delivery of it reached the ledger.
     Arrive(CallIndex, Delivery),
+    /// A late delivery of it reached the ledger.
+    Land(CallIndex, Delivery),
     /// A delivery of it moved money.
     Commit(CallIndex, Delivery, RefundNumber),
     /// A delivery of it found its key bound: the answer is an earlier refund's.
@@ -182,7 +181,7 @@ pub enum Event {
     /// The ledger refused a delivery of it.
     Refuse(CallIndex, Delivery, RefusalCode),
     /// It was answered.
-    Ok(CallIndex),
+    Ok(CallIndex, Option<Shown>),
     /// It was answered that it did not happen.
     Fail(CallIndex, Failure),
     /// It was not answered: nobody can know.
@@ -206,10 +205,11 @@ impl Event {
             Self::Invoke(call)
             | Self::Fault(call, _)
             | Self::Arrive(call, _)
+            | Self::Land(call, _)
             | Self::Commit(call, ..)
             | Self::Replay(call, ..)
             | Self::Refuse(call, ..)
-            | Self::Ok(call)
+            | Self::Ok(call, _)
             | Self::Fail(call, _)
             | Self::Info(call, _) => Some(*call),
             _ => None,
@@ -229,6 +229,15 @@ pub struct Replayed {
     pub order: OrderIndex,
     /// Its number on that order.
     pub number: RefundNumber,
+}
+
+/// What a read showed of its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The refunds that it showed.
+    pub refunds: u32,
+    /// Commits of this run that a stale read left out.
+    pub hidden: u32,
 }
 
 /// What a caller was told that did not happen.

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Armed, CallIndex, CallRecord, Event, Failure, Header, History, Remainder, Replayed, Silence,
-    TurnedAway,
+    Armed, CallIndex, CallRecord, Event, Failure, Header, History, Remainder, Replayed, Shown,
+    Silence, TurnedAway,
     line::{ArmedFields, Line, SettingsFields},
 };
 use crate::{
@@ -64,28 +64,21 @@ impl History {
             number += 1;
             let line = rest.lines().next().unwrap_or("");
             let is_complete = rest.len() > line.len();
-            let at = |error: DocumentError| DocumentError {
-                line: number,
-                ..error
-            };
+            let at = |error: DocumentError| DocumentError { line: number, ..error };
             match serde_json::from_str::<Line>(line) {
-                Ok(parsed) => reader
-                    .take(parsed)
-                    .map_err(|message| DocumentError::new(number, message))?,
+                Ok(parsed) => {
+                    reader.take(parsed).map_err(|message| DocumentError::new(number, message))?
+                }
                 Err(_) if line.trim().is_empty() => {}
                 Err(_) if !is_complete => {
-                    warning = Some(format!(
-                        "line {number} is cut off; the history was read up to there"
-                    ));
+                    warning =
+                        Some(format!("line {number} is cut off; the history was read up to there"));
                 }
                 Err(error) => return Err(at(error.into())),
             }
             offset += line.len() + 1 + usize::from(rest[line.len()..].starts_with('\r'));
         }
-        Ok(ReadHistory {
-            history: reader.history,
-            warning,
-        })
+        Ok(ReadHistory { history: reader.history, warning })
     }
 
     /// Whether a text begins as a history does.
@@ -97,17 +90,11 @@ impl History {
 fn read_header(line: &str) -> Result<Header, DocumentError> {
     let part = Part::whole(line);
     let document: HeaderDocument<'_> = part.read().map_err(|error| {
-        DocumentError::new(
-            1,
-            format!("this does not begin a history: {}", error.message),
-        )
+        DocumentError::new(1, format!("this does not begin a history: {}", error.message))
     })?;
     if document.badbank != "history" {
         let given = shorten(&document.badbank);
-        return Err(DocumentError::new(
-            1,
-            format!("this is a badbank `{given}`, not a `history`"),
-        ));
+        return Err(DocumentError::new(1, format!("this is a badbank `{given}`, not a `history`")));
     }
     check_version("history", document.version, part)?;
     let settings: SettingsFields = part.read()?;
@@ -150,9 +137,7 @@ impl Reader {
         let held = &mut self.refunds[self.history.call(call).order.get()];
         *held += 1;
         if *held != number as usize {
-            return Err(format!(
-                "`refund` is {number}, and {held} comes next on this order"
-            ));
+            return Err(format!("`refund` is {number}, and {held} comes next on this order"));
         }
         Ok(())
     }
@@ -162,25 +147,18 @@ impl Reader {
             "invoke" => Event::Invoke(self.invoke(line)?),
             "fault" => {
                 let call = self.known(line).or_else(|_| self.invoke(line))?;
-                let fault: Fault = need(line.fault.as_ref(), "fault")?
-                    .parse()
-                    .map_err(in_words)?;
-                fault
-                    .check_on(self.history.call(call).operation)
-                    .map_err(in_words)?;
+                let fault: Fault = need(line.fault.as_ref(), "fault")?.parse().map_err(in_words)?;
+                fault.check_on(self.history.call(call).operation).map_err(in_words)?;
                 Event::Fault(call, fault)
             }
             "arrive" => Event::Arrive(self.known(line)?, need(line.delivery, "delivery")?),
+            "land" => Event::Land(self.known(line)?, need(line.delivery, "delivery")?),
             "commit" => {
                 let call = self.known(line)?;
                 if self.history.call(call).operation != Operation::Refund {
                     return Err("a read commits nothing".to_owned());
                 }
-                Event::Commit(
-                    call,
-                    need(line.delivery, "delivery")?,
-                    need(line.refund, "refund")?,
-                )
+                Event::Commit(call, need(line.delivery, "delivery")?, need(line.refund, "refund")?)
             }
             "replay" => {
                 let call = self.known(line)?;
@@ -189,17 +167,11 @@ impl Reader {
                     None => self.history.call(call).order,
                 };
                 let number = need(line.refund, "refund")?;
-                Event::Replay(
-                    call,
-                    need(line.delivery, "delivery")?,
-                    Replayed { order, number },
-                )
+                Event::Replay(call, need(line.delivery, "delivery")?, Replayed { order, number })
             }
-            "refuse" if line.call.is_some() => Event::Refuse(
-                self.known(line)?,
-                need(line.delivery, "delivery")?,
-                self.code(line)?,
-            ),
+            "refuse" if line.call.is_some() => {
+                Event::Refuse(self.known(line)?, need(line.delivery, "delivery")?, self.code(line)?)
+            }
             "refuse" => Event::TurnedAway(Box::new(TurnedAway {
                 code: self.code(line)?,
                 operation: line.op,
@@ -210,7 +182,10 @@ impl Reader {
                     .transpose()
                     .map_err(in_words)?,
             })),
-            "ok" => Event::Ok(self.known(line)?),
+            "ok" => {
+                let hidden = line.hidden.unwrap_or(0);
+                Event::Ok(self.known(line)?, line.shown.map(|refunds| Shown { refunds, hidden }))
+            }
             "fail" => {
                 let code = need(line.code.as_ref(), "code")?;
                 Event::Fail(
@@ -229,11 +204,7 @@ impl Reader {
             "crash" => Event::Crash,
             "report" => Event::Report(need(line.text.as_deref(), "text")?.into()),
             "settle" => Event::Settle(
-                line.remainder
-                    .as_ref()
-                    .map(|_| self.remainder(line))
-                    .transpose()?
-                    .map(Box::new),
+                line.remainder.as_ref().map(|_| self.remainder(line)).transpose()?.map(Box::new),
             ),
             other => return Err(unknown("event", other)),
         })
@@ -265,9 +236,7 @@ impl Reader {
         if is_same {
             Ok(call)
         } else {
-            Err(format!(
-                "call {number} is `{id}`, and this line says otherwise"
-            ))
+            Err(format!("call {number} is `{id}`, and this line says otherwise"))
         }
     }
 
@@ -290,12 +259,7 @@ impl Reader {
             order,
             attempt: need(line.attempt, "attempt")?,
             amount,
-            key: line
-                .key
-                .as_deref()
-                .map(IdempotencyKey::new)
-                .transpose()
-                .map_err(in_words)?,
+            key: line.key.as_deref().map(IdempotencyKey::new).transpose().map_err(in_words)?,
             caller: line
                 .caller
                 .as_ref()
@@ -326,16 +290,9 @@ impl Reader {
                 .refunds
                 .iter()
                 .map(|text| Amount::parse(text, order.currency()).map_err(in_words));
-            Ok((
-                rest.get_order,
-                rest.refund,
-                refunds.collect::<Result<Vec<_>, String>>()?,
-            ))
+            Ok((rest.get_order, rest.refund, refunds.collect::<Result<Vec<_>, String>>()?))
         });
-        Ok(Remainder {
-            calls: fields.calls,
-            orders: rest.collect::<Result<_, String>>()?,
-        })
+        Ok(Remainder { calls: fields.calls, orders: rest.collect::<Result<_, String>>()? })
     }
 }
 

@@ -51,9 +51,7 @@ impl IdempotencyKey {
             return Err(KeyError::Blank);
         }
         if !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
-            return Err(KeyError::NotPrintable {
-                text: shorten(text),
-            });
+            return Err(KeyError::NotPrintable { text: shorten(text) });
         }
         if text.len() > LENGTH_MAX {
             return Err(KeyError::TooLong { length: text.len() });
@@ -180,16 +178,10 @@ mod tests {
         }
         assert_eq!(IdempotencyKey::new(""), Err(KeyError::Blank));
         assert_eq!(IdempotencyKey::new("   "), Err(KeyError::Blank));
-        assert_eq!(
-            IdempotencyKey::new(&"k".repeat(256)),
-            Err(KeyError::TooLong { length: 256 })
-        );
+        assert_eq!(IdempotencyKey::new(&"k".repeat(256)), Err(KeyError::TooLong { length: 256 }));
         for text in ["schlüssel", "a\tb", "a\u{7f}", "k\n"] {
             assert!(
-                matches!(
-                    IdempotencyKey::new(text),
-                    Err(KeyError::NotPrintable { .. })
-                ),
+                matches!(IdempotencyKey::new(text), Err(KeyError::NotPrintable { .. })),
                 "{text:?}"
             );
         }

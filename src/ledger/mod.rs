@@ -176,10 +176,7 @@ impl Account {
         self.refunds.push(amount);
         self.refunded = self.refunded.plus(amount.into());
         let sum: u128 = self.refunded.minor();
-        assert!(
-            sum >= u128::from(amount.minor()),
-            "a refund never lowers what is refunded"
-        );
+        assert!(sum >= u128::from(amount.minor()), "a refund never lowers what is refunded");
         u32::try_from(self.refunds.len()).expect("an order has fewer than 2^32 refunds")
     }
 
@@ -296,12 +293,7 @@ impl Ledger {
                 refunded: order.refunded().iter().copied().sum(),
             });
         }
-        Self {
-            settings,
-            accounts,
-            places,
-            keys: KeyStore::default(),
-        }
+        Self { settings, accounts, places, keys: KeyStore::default() }
     }
 
     /// Treats keys and balances as `settings` say from now on.
@@ -334,28 +326,12 @@ impl Ledger {
         instruction: Instruction<'_>,
         now_ms: u64,
     ) -> Result<Arrival, LedgerError> {
-        let Instruction {
-            order,
-            amount,
-            key,
-            caller,
-        } = instruction;
-        let pending = |part| {
-            Ok(Arrival::Pending(Delivery {
-                order,
-                amount,
-                part,
-            }))
-        };
+        let Instruction { order, amount, key, caller } = instruction;
+        let pending = |part| Ok(Arrival::Pending(Delivery { order, amount, part }));
         let Some(key) = key.filter(|_| self.settings.dedupe != Dedupe::Off) else {
             return pending(Part::Keyless);
         };
-        let new = || KeyRecord {
-            order,
-            amount,
-            first_use_ms: now_ms,
-            state: KeyState::Free,
-        };
+        let new = || KeyRecord { order, amount, first_use_ms: now_ms, state: KeyState::Free };
         let index = self.keys.place(caller, key, new);
         if self.settings.dedupe == Dedupe::Strict {
             self.check_strictly(index, order, amount, now_ms)?;
@@ -367,12 +343,8 @@ impl Ledger {
                 pending(Part::Races(index))
             }
             KeyState::Free | KeyState::Released(_) => {
-                *self.keys.record_mut(index) = KeyRecord {
-                    order,
-                    amount,
-                    first_use_ms: now_ms,
-                    state: KeyState::Reserved,
-                };
+                *self.keys.record_mut(index) =
+                    KeyRecord { order, amount, first_use_ms: now_ms, state: KeyState::Reserved };
                 pending(Part::Holds(index))
             }
         }
@@ -403,11 +375,7 @@ impl Ledger {
                 first: account.money(record.amount),
             });
         }
-        if matches!(record.state, KeyState::Reserved) {
-            Err(LedgerError::InFlight)
-        } else {
-            Ok(())
-        }
+        if matches!(record.state, KeyState::Reserved) { Err(LedgerError::InFlight) } else { Ok(()) }
     }
 
     /// Ends a delivery: money, key and reply in one step.
@@ -424,11 +392,7 @@ impl Ledger {
         let account = &mut self.accounts[delivery.order.get()];
         match account.refund(delivery.amount, self.settings.over_refund) {
             Ok(number) => {
-                let receipt = Receipt {
-                    order: delivery.order,
-                    number,
-                    amount: delivery.amount,
-                };
+                let receipt = Receipt { order: delivery.order, number, amount: delivery.amount };
                 self.bind(delivery.part, receipt);
                 Finish::Committed(receipt)
             }
@@ -446,10 +410,7 @@ impl Ledger {
             Part::Keyless | Part::Waits(_) => {}
             Part::Holds(index) => {
                 let record = self.keys.record_mut(index);
-                assert!(
-                    matches!(record.state, KeyState::Reserved),
-                    "only its holder binds a key"
-                );
+                assert!(matches!(record.state, KeyState::Reserved), "only its holder binds a key");
                 record.state = KeyState::Bound(receipt);
             }
             // The first of several racers to finish is the one whose reply later repeats get.

@@ -31,20 +31,9 @@ impl Ticket {
             }
             let amount = Amount::from_minor(500 + below(&mut rng, 19_500))
                 .expect("500 and more is above zero");
-            orders.push(Order {
-                id,
-                amount,
-                currency,
-                expect: vec![amount],
-                refunded: Vec::new(),
-            });
+            orders.push(Order { id, amount, currency, expect: vec![amount], refunded: Vec::new() });
         }
         let text = describe(&orders);
-        Self {
-            id: hashed_name(&seed.number().to_le_bytes()),
-            currency,
-            text,
-            orders,
-        }
+        Self { id: hashed_name(&seed.number().to_le_bytes()), currency, text, orders }
     }
 }

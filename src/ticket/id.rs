@@ -116,16 +116,7 @@ mod tests {
             assert!(OrderId::new(text).is_ok(), "{text}");
         }
         let too_long = "a".repeat(65);
-        for text in [
-            "",
-            "none",
-            "None",
-            "A 1",
-            "A/1",
-            "Ä",
-            "A-1\n",
-            too_long.as_str(),
-        ] {
+        for text in ["", "none", "None", "A 1", "A/1", "Ä", "A-1\n", too_long.as_str()] {
             assert!(OrderId::new(text).is_err(), "{text}");
         }
     }

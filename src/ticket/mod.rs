@@ -131,14 +131,8 @@ fn describe(orders: &[Order]) -> String {
 
 impl Serialize for Ticket {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let lines: Vec<OrderLine<'_>> = self
-            .orders
-            .iter()
-            .map(|order| OrderLine {
-                order,
-                of: self.currency,
-            })
-            .collect();
+        let lines: Vec<OrderLine<'_>> =
+            self.orders.iter().map(|order| OrderLine { order, of: self.currency }).collect();
         let mut ticket = serializer.serialize_struct("Ticket", 5)?;
         ticket.serialize_field("version", &1)?;
         ticket.serialize_field("id", &self.id)?;
@@ -157,13 +151,7 @@ struct OrderLine<'a> {
 
 impl Serialize for OrderLine<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Order {
-            id,
-            amount,
-            currency,
-            expect,
-            refunded,
-        } = self.order;
+        let Order { id, amount, currency, expect, refunded } = self.order;
         let texts = |amounts: &[Amount]| -> Vec<_> {
             amounts.iter().map(|a| a.display(*currency)).collect()
         };

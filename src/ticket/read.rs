@@ -73,12 +73,7 @@ impl Ticket {
         }
         let text = document.text.unwrap_or_else(|| describe(&orders));
         let id = document.id.unwrap_or_else(|| name(&orders));
-        Ok(Self {
-            id,
-            currency: document.currency,
-            text,
-            orders,
-        })
+        Ok(Self { id, currency: document.currency, text, orders })
     }
 }
 
@@ -91,25 +86,12 @@ fn read_order(part: Part<'_>, currency: Currency) -> Result<Order, DocumentError
             .map_err(|error| part.error(format!("order `{id}`, {field}: {error}")))
     };
     let read_all = |field: &str, texts: &[NumberText]| {
-        texts
-            .iter()
-            .map(|text| read(field, text))
-            .collect::<Result<Vec<_>, _>>()
+        texts.iter().map(|text| read(field, text)).collect::<Result<Vec<_>, _>>()
     };
     let amount = read("amount", &document.amount)?;
     let refunded = read_all("refunded", &document.refunded)?;
-    let expect = document
-        .expect
-        .as_deref()
-        .map(|texts| read_all("expect", texts))
-        .transpose()?;
-    let mut order = Order {
-        id: id.clone(),
-        amount,
-        currency,
-        expect: Vec::new(),
-        refunded,
-    };
+    let expect = document.expect.as_deref().map(|texts| read_all("expect", texts)).transpose()?;
+    let mut order = Order { id: id.clone(), amount, currency, expect: Vec::new(), refunded };
     order.expect = expect.unwrap_or_else(|| order.left().to_amount().into_iter().collect());
     Ok(order)
 }
@@ -185,10 +167,7 @@ mod tests {
             "{\"version\": 1, \"currency\": \"EUR\", \"orders\": [\n {\"id\": \"A-1\", \"amount\": \"1\", \"expect\": [\"1.234\"]}]}",
         );
         assert_eq!(error.line, 2);
-        assert!(
-            error.message.contains("A-1") && error.message.contains("expect"),
-            "{error}"
-        );
+        assert!(error.message.contains("A-1") && error.message.contains("expect"), "{error}");
     }
 
     #[test]
