@@ -1,1 +1,7 @@
-fn main() {}
+//! The badbank command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    badbank::cli::main()
+}

@@ -161,10 +161,14 @@ impl Grade {
 impl OrderGrade {
     fn story(&self) -> String {
         let mut text = format!("\n{} {}\n", self.order, self.verdict);
+        if self.steps.is_empty() {
+            text.push_str("  nothing was asked of it\n");
+        }
         let head = ["call", "the caller saw", "the ledger did"].map(str::to_owned);
         let steps =
             self.steps.iter().map(|step| [step.call.clone(), step.saw.clone(), step.did.clone()]);
-        text.push_str(&columns(&std::iter::once(head).chain(steps).collect::<Vec<_>>()));
+        let head = std::iter::once(head).filter(|_| !self.steps.is_empty());
+        text.push_str(&columns(&head.chain(steps).collect::<Vec<_>>()));
         for finding in &self.causes {
             let what = match (finding.refund, finding.missing) {
                 (Some(refund), _) => format!("refund #{refund} is too many"),

@@ -117,13 +117,7 @@ impl Client {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_MAX)
             .build(connector);
-        Ok(Self {
-            http,
-            runtime,
-            base: base.to_owned(),
-            limit: TIMEOUT,
-            ticket: None,
-        })
+        Ok(Self { http, runtime, base: base.to_owned(), limit: TIMEOUT, ticket: None })
     }
 
     /// The same client, giving a call up after `limit`; 30 s unless told.
@@ -168,9 +162,7 @@ impl Client {
     fn currency(&mut self, order: &str) -> Result<Currency, CallError> {
         let ticket = self.ticket().map_err(|error| match error {
             ClientError::Call(error) => error,
-            error => CallError::Broken {
-                detail: error.to_string(),
-            },
+            error => CallError::Broken { detail: error.to_string() },
         })?;
         let order = ticket.order(order);
         Ok(order.map_or(ticket.currency(), crate::ticket::Order::currency))
@@ -183,9 +175,7 @@ impl Client {
         key: Option<HeaderValue>,
         body: Bytes,
     ) -> Result<Answered, CallError> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.base));
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
         if let Some(key) = key {
             request = request.header(IDEMPOTENCY_KEY, key);
         }
@@ -198,11 +188,7 @@ impl Client {
             let response = self.http.request(request).await.map_err(broken)?;
             let (head, body) = response.into_parts();
             let body = body.collect().await.map_err(broken)?.to_bytes();
-            Ok(Answered {
-                status: head.status,
-                headers: head.headers,
-                body,
-            })
+            Ok(Answered { status: head.status, headers: head.headers, body })
         };
         self.runtime
             .block_on(async { tokio::time::timeout(self.limit, exchange).await })
@@ -215,9 +201,8 @@ impl Payments for Client {
         let path = format!("/orders/{}", Segment(order).encode());
         let answer = self.send(Method::GET, &path, None, Bytes::new())?;
         let body = expect(StatusCode::OK, &answer)?;
-        let read: Option<OrderState> = serde_json::from_slice(body)
-            .ok()
-            .and_then(OrderAnswer::into_state);
+        let read: Option<OrderState> =
+            serde_json::from_slice(body).ok().and_then(OrderAnswer::into_state);
         read.ok_or_else(|| unreadable(&answer))
     }
 
@@ -229,9 +214,7 @@ impl Payments for Client {
     ) -> Result<Refunded, CallError> {
         let currency = self.currency(order)?;
         let key = key.map(key_value).transpose()?;
-        let asked = Asked {
-            amount: amount.display(currency),
-        };
+        let asked = Asked { amount: amount.display(currency) };
         let body = serde_json::to_vec(&asked).expect("an amount is plain text");
         let path = format!("/orders/{}/refunds", Segment(order).encode());
         let answer = self.send(Method::POST, &path, key, body.into())?;
@@ -325,9 +308,7 @@ fn expect(status: StatusCode, answer: &Answered) -> Result<&Bytes, CallError> {
 
 fn unreadable(answer: &Answered) -> CallError {
     let start = shorten(&String::from_utf8_lossy(&answer.body));
-    CallError::Broken {
-        detail: format!("status {} with `{start}`", answer.status.as_u16()),
-    }
+    CallError::Broken { detail: format!("status {} with `{start}`", answer.status.as_u16()) }
 }
 
 /// A broken exchange, with the innermost cause, which says most.
@@ -391,10 +372,7 @@ mod tests {
             "http://a/b#c",
             "/runs/1",
         ] {
-            assert!(
-                matches!(Client::new(url), Err(ClientError::Url { .. })),
-                "{url}"
-            );
+            assert!(matches!(Client::new(url), Err(ClientError::Url { .. })), "{url}");
         }
     }
 
@@ -406,12 +384,7 @@ mod tests {
 
     #[test]
     fn a_key_is_quoted_only_where_it_must() {
-        for (key, sent) in [
-            ("k-1", "k-1"),
-            (" k", r#"" k""#),
-            (r#""k""#, r#""\"k\"""#),
-            ("", ""),
-        ] {
+        for (key, sent) in [("k-1", "k-1"), (" k", r#"" k""#), (r#""k""#, r#""\"k\"""#), ("", "")] {
             assert_eq!(key_value(key).unwrap(), sent, "{key}");
         }
         assert!(key_value("a\nb").is_err());

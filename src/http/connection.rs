@@ -63,11 +63,8 @@ struct Patience {
 
 impl Link {
     fn new() -> Self {
-        let patience = Patience {
-            tick: Box::pin(tokio::time::sleep(TICK)),
-            idle_ticks: 0,
-            is_partial: false,
-        };
+        let patience =
+            Patience { tick: Box::pin(tokio::time::sleep(TICK)), idle_ticks: 0, is_partial: false };
         Self {
             is_reset: AtomicBool::new(false),
             has_read: AtomicBool::new(false),
@@ -123,10 +120,7 @@ where
     // Answers are small and written whole; there is nothing to wait for.
     let _without = stream.set_nodelay(true);
     let link = Arc::new(Link::new());
-    let socket = Socket {
-        stream,
-        link: Arc::clone(&link),
-    };
+    let socket = Socket { stream, link: Arc::clone(&link) };
     let timer = HeadTimer(Arc::clone(&link));
     let service = service_fn(move |request| {
         link.begin();

@@ -88,18 +88,13 @@ impl Route {
     }
 
     fn allows(self, method: &Method) -> bool {
-        self.allowed()
-            .split(", ")
-            .any(|allowed| allowed == method.as_str())
+        self.allowed().split(", ").any(|allowed| allowed == method.as_str())
     }
 }
 
 impl ControlPlane {
     pub(super) fn new(runs: Arc<Runs>, token: &str) -> Self {
-        Self {
-            runs,
-            token: token.to_owned(),
-        }
+        Self { runs, token: token.to_owned() }
     }
 
     /// Answers a request on the control plane.
@@ -183,10 +178,7 @@ impl ControlPlane {
     fn open(&self, body: &Bytes) -> Result<Response<Body>, Problem> {
         let NewRun { ticket, plan } = NewRun::read(body)?;
         let run = self.runs.open(&ticket, plan);
-        let opened = Opened {
-            id: run.id().to_string(),
-            url: self.runs.url(run.id()),
-        };
+        let opened = Opened { id: run.id().to_string(), url: self.runs.url(run.id()) };
         Ok(wire::json(StatusCode::CREATED, &opened))
     }
 
@@ -295,10 +287,7 @@ fn read_plan(part: Part<'_>, raw: &RawValue) -> Result<Plan, DocumentError> {
     let name: String = part.read()?;
     Plan::find(&name).ok_or_else(|| {
         let known = NAMED_PLANS.map(|plan| plan.name).join(", ");
-        part.error(format!(
-            "no plan is called `{}`; there are {known}",
-            shorten(&name)
-        ))
+        part.error(format!("no plan is called `{}`; there are {known}", shorten(&name)))
     })
 }
 
@@ -359,10 +348,7 @@ fn faults(run: &Run, head: &Parts) -> Result<Response<Body>, Problem> {
     Ok(match preferred_form(&head.headers) {
         Form::Text => wire::text(text),
         Form::Json => {
-            let body = FaultsBody {
-                seed: log.seed(),
-                faults: text.lines().skip(1).collect(),
-            };
+            let body = FaultsBody { seed: log.seed(), faults: text.lines().skip(1).collect() };
             wire::json(StatusCode::OK, &body)
         }
     })
@@ -416,9 +402,7 @@ fn unauthorized() -> Response<Body> {
     };
     let mut response = problem.response();
     let bearer = HeaderValue::from_static("Bearer");
-    response
-        .headers_mut()
-        .insert(header::WWW_AUTHENTICATE, bearer);
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, bearer);
     response
 }
 

@@ -239,10 +239,7 @@ mod tests {
             ("/runs/1/ticket", Some(("1", Some(Route::Ticket)))),
             ("/runs/1/report", Some(("1", Some(Route::Report)))),
             ("/runs/1/orders/A-1", Some(("1", Some(Route::Order("A-1"))))),
-            (
-                "/runs/1/orders/A-1/refunds",
-                Some(("1", Some(Route::Refunds("A-1")))),
-            ),
+            ("/runs/1/orders/A-1/refunds", Some(("1", Some(Route::Refunds("A-1"))))),
             ("/runs/1/orders", Some(("1", None))),
             ("/runs/1/orders/", Some(("1", None))),
             ("/runs/1/orders/A-1/refunds/", Some(("1", None))),

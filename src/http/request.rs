@@ -144,10 +144,7 @@ pub(super) fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
         let value = String::from_utf8_lossy(value.as_bytes());
         let essence = value.split(';').next().unwrap_or_default().trim();
         if !essence.eq_ignore_ascii_case("application/json") {
-            let detail = format!(
-                "the body is `{}`; send it as application/json",
-                shorten(&value)
-            );
+            let detail = format!("the body is `{}`; send it as application/json", shorten(&value));
             return Err(Refusal::new(RefusalCode::UnsupportedType, detail));
         }
     }
@@ -184,10 +181,7 @@ impl<'a> RefundRequest<'a> {
             .map(|raw| amount_text(raw.get()))
             .transpose()
             .map_err(|error| invalid(&error))?;
-        Ok(Self {
-            amount,
-            currency: document.currency,
-        })
+        Ok(Self { amount, currency: document.currency })
     }
 }
 
@@ -282,9 +276,7 @@ pub(super) enum Form {
 /// The form that the `Accept` header likes best; text if it has no preference.
 pub(super) fn preferred_form(headers: &HeaderMap) -> Form {
     let values = headers.get_all(header::ACCEPT).iter();
-    let ranges = values
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','));
+    let ranges = values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
     let mut best = (0, Form::Text);
     for range in ranges {
         let mut parts = range.split(';').map(str::trim);
@@ -338,15 +330,7 @@ mod tests {
 
     #[test]
     fn a_half_quoted_key_is_none() {
-        for sent in [
-            r#"""#,
-            r#""k"#,
-            r#"k""#,
-            r#""k\""#,
-            r#""a"b""#,
-            r#""a\nb""#,
-            r#""k"; p=1"#,
-        ] {
+        for sent in [r#"""#, r#""k"#, r#"k""#, r#""k\""#, r#""a"b""#, r#""a\nb""#, r#""k"; p=1"#] {
             assert_eq!(unquote(sent), None, "{sent}");
         }
     }
@@ -379,10 +363,7 @@ mod tests {
         for (body, amount) in [
             (r#"{"amount": "10.50"}"#, Some("10.50")),
             (r#"{"amount": 10.50}"#, Some("10.50")),
-            (
-                r#"{"amount": 0.1000000000000000055}"#,
-                Some("0.1000000000000000055"),
-            ),
+            (r#"{"amount": 0.1000000000000000055}"#, Some("0.1000000000000000055")),
             (r#"{"amount": 1e2}"#, Some("1e2")),
             (r#"{"amount": "1\u0030"}"#, Some("10")),
             (r#"{"amount": true}"#, Some("true")),

@@ -37,10 +37,7 @@ struct Registry {
 
 impl Runs {
     pub(super) fn new(base: String) -> Self {
-        Self {
-            base,
-            registry: Mutex::default(),
-        }
+        Self { base, registry: Mutex::default() }
     }
 
     /// The data plane's URL, without a slash at its end.
@@ -122,16 +119,8 @@ enum Taken {
 
 impl Run {
     fn new(id: u64, bank: Bank) -> Self {
-        let books = Books {
-            bank,
-            opened: Instant::now(),
-            added: Duration::ZERO,
-        };
-        Self {
-            id,
-            books: Mutex::new(books),
-            finished: Notify::new(),
-        }
+        let books = Books { bank, opened: Instant::now(), added: Duration::ZERO };
+        Self { id, books: Mutex::new(books), finished: Notify::new() }
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -183,10 +172,9 @@ impl Run {
                 Taken::Withheld(answer)
             }
             Arrival::Answered(answer) => Taken::Answered(answer),
-            Arrival::Pending(pending) if latency.is_zero() => books
-                .bank
-                .finish(pending)
-                .map_or_else(Taken::UnderWay, Taken::Answered),
+            Arrival::Pending(pending) if latency.is_zero() => {
+                books.bank.finish(pending).map_or_else(Taken::UnderWay, Taken::Answered)
+            }
             Arrival::Pending(pending) => Taken::UnderWay(pending),
         };
         (taken, latency, settings.lost_reply)
@@ -274,8 +262,6 @@ impl RunHandle {
 
 impl fmt::Debug for RunHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunHandle")
-            .field("url", &self.url())
-            .finish_non_exhaustive()
+        f.debug_struct("RunHandle").field("url", &self.url()).finish_non_exhaustive()
     }
 }

@@ -38,10 +38,7 @@ pub struct ServerOptions {
 impl Default for ServerOptions {
     /// A data plane on a free port of the loopback interface, and no control plane.
     fn default() -> Self {
-        Self {
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            control: None,
-        }
+        Self { address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), control: None }
     }
 }
 
@@ -56,9 +53,7 @@ pub struct ControlOptions {
 
 impl fmt::Debug for ControlOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ControlOptions")
-            .field("address", &self.address)
-            .finish_non_exhaustive()
+        f.debug_struct("ControlOptions").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
@@ -141,12 +136,7 @@ impl Server {
             }));
             options
         });
-        Ok(Self {
-            runs,
-            address,
-            control,
-            stop,
-        })
+        Ok(Self { runs, address, control, stop })
     }
 
     /// The data plane's address, with the port that it got.

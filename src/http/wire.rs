@@ -56,11 +56,7 @@ impl Problem {
 
 impl From<Refusal> for Problem {
     fn from(Refusal { code, detail }: Refusal) -> Self {
-        Self {
-            status: status_of(code),
-            code: code.as_str(),
-            detail,
-        }
+        Self { status: status_of(code), code: code.as_str(), detail }
     }
 }
 
@@ -73,11 +69,7 @@ impl From<CallError> for Problem {
             CallError::Broken { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "server_error"),
         };
         let detail = error.to_string();
-        Self {
-            status,
-            code,
-            detail,
-        }
+        Self { status, code, detail }
     }
 }
 
@@ -135,10 +127,7 @@ impl<'a> From<&'a OrderState> for OrderBody<'a> {
             currency: currency.code(),
             amount: state.amount.display(currency),
             refunded: state.refunded.display(currency),
-            refunds: Refunds {
-                amounts: &state.refunds,
-                currency,
-            },
+            refunds: Refunds { amounts: &state.refunds, currency },
         }
     }
 }
@@ -158,10 +147,12 @@ struct RefundLine {
 impl Serialize for Refunds<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let lines = self.amounts.iter().zip(1..);
-        serializer.collect_seq(lines.map(|(amount, number)| RefundLine {
-            number,
-            amount: amount.display(self.currency),
-        }))
+        serializer.collect_seq(
+            lines.map(|(amount, number)| RefundLine {
+                number,
+                amount: amount.display(self.currency),
+            }),
+        )
     }
 }
 
@@ -216,9 +207,7 @@ pub(super) fn response(
 ) -> Response<Body> {
     let mut response = Response::new(Body::new(body.into()));
     *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, content_type);
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
     response
 }
 

@@ -1,0 +1,107 @@
+//! Files that the command line names.
+
+use std::{
+    fs,
+    io::{self, Read as _},
+    path::Path,
+};
+
+use anyhow::{Context as _, anyhow};
+
+use super::{exit::CliError, output};
+use crate::{
+    document::DocumentError,
+    fault::{NAMED_PLANS, Plan},
+    seed::Seed,
+    ticket::Ticket,
+};
+
+/// A file larger than this is none of ours.
+const FILE_MAX_BYTES: u64 = 1 << 30;
+
+/// The text of a file; `-` is stdin.
+pub(super) fn read(path: &Path) -> Result<String, CliError> {
+    let bytes = if path.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        io::stdin().lock().take(FILE_MAX_BYTES).read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        fs::read(path)
+    };
+    let bytes = bytes
+        .with_context(|| format!("{} cannot be read", path.display()))
+        .map_err(CliError::usage)?;
+    String::from_utf8(bytes).map_err(|error| {
+        let line = error.as_bytes()[..error.utf8_error().valid_up_to()]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count()
+            + 1;
+        CliError::usage(anyhow!("{}:{line}: this is not UTF-8 text", path.display()))
+    })
+}
+
+/// An error about the content of a file.
+pub(super) fn refuse(path: &Path, error: &DocumentError) -> CliError {
+    CliError::usage(anyhow!(error.in_file(path)))
+}
+
+/// The ticket of a file.
+pub(super) fn ticket(path: &Path) -> Result<Ticket, CliError> {
+    Ticket::parse(&read(path)?).map_err(|error| refuse(path, &error))
+}
+
+/// The plan of a name, or of a file.
+pub(super) fn plan(name_or_path: &str) -> Result<Plan, CliError> {
+    if let Some(plan) = Plan::find(name_or_path) {
+        return Ok(plan);
+    }
+    let path = Path::new(name_or_path);
+    if !path.exists() {
+        let names = NAMED_PLANS.map(|plan| plan.name).join(", ");
+        return Err(CliError::usage(anyhow!(
+            "`{name_or_path}` is neither a plan ({names}) nor a file"
+        )));
+    }
+    let plan = Plan::parse(&read(path)?).map_err(|error| refuse(path, &error))?;
+    Ok(plan.named(name_or_path))
+}
+
+/// A ticket and a plan that belong together: files, or what the seed makes.
+pub(super) fn task(
+    ticket_path: Option<&Path>,
+    plan_name: &str,
+    seed: Option<Seed>,
+) -> Result<(Option<Ticket>, Plan), CliError> {
+    let plan = plan(plan_name)?;
+    let plan = match seed {
+        Some(seed) => plan.seed(seed),
+        None => plan,
+    };
+    let ticket = ticket_path.map(ticket).transpose()?;
+    if let Some(ticket) = &ticket {
+        warn_of_lacking_orders(&plan, ticket);
+    }
+    Ok((ticket, plan))
+}
+
+/// Says which orders a plan names and a ticket lacks.
+pub(super) fn warn_of_lacking_orders(plan: &Plan, ticket: &Ticket) {
+    for order in lacking_orders(plan, ticket) {
+        output::warn(&format!(
+            "the plan has a rule for order {order}, which the ticket lacks: it can never strike"
+        ));
+    }
+}
+
+/// The orders that a plan names and a ticket lacks.
+pub(super) fn lacking_orders<'a>(plan: &'a Plan, ticket: &Ticket) -> Vec<&'a str> {
+    let mut orders: Vec<&str> = plan
+        .rules()
+        .iter()
+        .filter_map(|rule| rule.order.as_ref())
+        .filter(|order| ticket.order(order).is_none())
+        .map(|order| order.as_str())
+        .collect();
+    orders.dedup();
+    orders
+}

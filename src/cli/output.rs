@@ -1,0 +1,65 @@
+//! What is written where: stdout carries data, stderr talk.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is where the command prints")]
+
+use std::{fmt::Display, fs, io::Write as _, path::Path};
+
+use anstyle::{AnsiColor, Style};
+use anyhow::Context as _;
+
+use super::exit::CliError;
+
+const RED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red))).bold();
+const YELLOW: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Yellow))).bold();
+
+/// Writes data.
+///
+/// # Errors
+///
+/// [`CliError`] if stdout is closed or full: the data did not arrive, so nobody may take this for a pass.
+pub(super) fn data(text: &str) -> Result<(), CliError> {
+    let mut stdout = anstream::stdout().lock();
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    written.context("stdout cannot be written").map_err(CliError::could_not_run)
+}
+
+/// Writes a file, whole or not at all: what was there before stays until the new text is complete.
+pub(super) fn file(path: &Path, text: &str) -> Result<(), CliError> {
+    let write = || -> std::io::Result<()> {
+        // Devices and pipes cannot be replaced, only written to.
+        if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+            return fs::write(path, text);
+        }
+        let folder =
+            path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut file =
+            tempfile::Builder::new().permissions(permissions(path)).tempfile_in(folder)?;
+        file.write_all(text.as_bytes())?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write()
+        .with_context(|| format!("{} cannot be written", path.display()))
+        .map_err(CliError::could_not_run)
+}
+
+/// The permissions of a file that is to be replaced, or those that a new file usually has.
+fn permissions(path: &Path) -> fs::Permissions {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fs::metadata(path).map_or_else(|_| fs::Permissions::from_mode(0o644), |meta| meta.permissions())
+}
+
+/// Says something that is no result.
+pub(super) fn say(text: &str) {
+    anstream::eprintln!("{text}");
+}
+
+/// Says what may be wrong.
+pub(super) fn warn(text: &str) {
+    anstream::eprintln!("{YELLOW}warning:{YELLOW:#} {text}");
+}
+
+/// Says what is wrong.
+pub(super) fn complain(error: &impl Display) {
+    anstream::eprintln!("{RED}error:{RED:#} {error}");
+}

@@ -1,0 +1,188 @@
+//! `badbank run` and `badbank replay`: a program under test against a bank, graded.
+
+mod many;
+mod trial;
+
+use std::{ffi::OsString, path::Path, sync::Arc};
+
+use anyhow::Context as _;
+use tokio::sync::watch;
+
+use self::trial::Task;
+use super::{
+    arguments::{Format, ProgramArguments, ReplayArguments, ResultArguments, RunArguments},
+    exit::{CliError, Exit},
+    grade::wanted,
+    input, output,
+    program::Noise,
+    snapshot::{Comparison, compare},
+};
+use crate::{
+    fault::{FaultLog, Plan},
+    history::History,
+    seed::Seed,
+    ticket::Ticket,
+};
+
+/// Runs a program against a bank that fails, for one seed or for many.
+pub(super) fn run(arguments: &RunArguments) -> Result<Exit, CliError> {
+    let (ticket, plan) = input::task(arguments.ticket.as_deref(), &arguments.plan, arguments.seed)?;
+    let mut again = Again::new("run", &arguments.program);
+    if let Some(path) = &arguments.ticket {
+        again.option("--ticket", path);
+    }
+    if arguments.plan != "article" {
+        again.option("--plan", &arguments.plan);
+    }
+    let task = Task::new(ticket, plan, &arguments.program, again)?;
+    let runtime = runtime()?;
+    match arguments.seeds {
+        None => runtime.block_on(one(task, arguments.history.as_deref(), &arguments.results)),
+        Some(range) => {
+            runtime.block_on(many::many(task, range, arguments.jobs, &arguments.results))
+        }
+    }
+}
+
+/// Runs a program against exactly the faults of a recorded run.
+pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, CliError> {
+    let path = &arguments.record;
+    let text = input::read(path)?;
+    let (recorded, plan) = if FaultLog::is_one(&text) {
+        let log: FaultLog = text.parse().map_err(|error| input::refuse(path, &error))?;
+        let plan = Plan::replay(&log).map_err(CliError::usage)?;
+        (Ticket::generate(log.seed()), plan)
+    } else {
+        let read = History::parse(&text).map_err(|error| input::refuse(path, &error))?;
+        if let Some(warning) = &read.warning {
+            output::warn(&format!("{}: {warning}", path.display()));
+        }
+        (read.history.header().ticket.clone(), read.history.to_plan())
+    };
+    let ticket = match &arguments.ticket {
+        Some(path) => input::ticket(path)?,
+        None => recorded,
+    };
+    let mut settings = *plan.settings();
+    settings.dedupe = arguments.dedupe.unwrap_or(settings.dedupe);
+    settings.over_refund = arguments.over_refund.unwrap_or(settings.over_refund);
+    let plan = plan.with_settings(settings);
+    input::warn_of_lacking_orders(&plan, &ticket);
+    let mut again = Again::new("replay", &arguments.program);
+    again.word(path);
+    if let Some(path) = &arguments.ticket {
+        again.option("--ticket", path);
+    }
+    if let Some(mode) = arguments.dedupe {
+        again.option("--dedupe", mode.as_str());
+    }
+    if let Some(mode) = arguments.over_refund {
+        again.option("--over-refund", mode.as_str());
+    }
+    let task = Task::new(Some(ticket), plan, &arguments.program, again)?;
+    runtime()?.block_on(one(task, arguments.history.as_deref(), &arguments.results))
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("the runtime cannot start").map_err(CliError::could_not_run)
+}
+
+/// One run, shown in full.
+async fn one(
+    task: Task,
+    history: Option<&Path>,
+    results: &ResultArguments,
+) -> Result<Exit, CliError> {
+    let interrupts = interrupts()?;
+    let seed = task.seed();
+    let trial = Arc::new(task).run(seed, Noise::Inherit, interrupts).await?;
+    if let Some(path) = history {
+        output::file(path, &trial.history)?;
+    }
+    trial.warn();
+    output::data(&match results.format {
+        Format::Text => trial.text(),
+        Format::Json => trial.json() + "\n",
+    })?;
+    let exit = wanted(trial.grade.verdict(), results.expect).max(trial.exit());
+    Ok(exit.max(snapshot(results, || trial.snapshot())?))
+}
+
+/// Compares a run, or several, with the file that the command line names.
+fn snapshot(results: &ResultArguments, text: impl FnOnce() -> String) -> Result<Exit, CliError> {
+    let Some(path) = &results.snapshot else { return Ok(Exit::Pass) };
+    match compare(path, &text(), results.update)? {
+        Comparison::Same => Ok(Exit::Pass),
+        Comparison::Different => Ok(Exit::Fail),
+    }
+}
+
+/// Becomes true when somebody presses Ctrl-C, or asks the process to end.
+pub(super) fn interrupts() -> Result<watch::Receiver<bool>, CliError> {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let listen =
+        |kind| signal(kind).context("no signal can be heard").map_err(CliError::could_not_run);
+    let (mut interrupt, mut terminate) =
+        (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    let (sender, receiver) = watch::channel(false);
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        let _ = sender.send(true);
+    });
+    Ok(receiver)
+}
+
+/// The command that does a run again.
+#[derive(Clone, Debug)]
+struct Again {
+    command: &'static str,
+    options: Vec<OsString>,
+    program: Vec<OsString>,
+}
+
+impl Again {
+    fn new(command: &'static str, program: &ProgramArguments) -> Self {
+        let words = match program.harness {
+            Some(design) => {
+                let real_time = program.real_time.then(|| "--real-time".to_owned());
+                ["--harness".to_owned(), design.to_string()]
+                    .into_iter()
+                    .chain(real_time)
+                    .map(Into::into)
+                    .collect()
+            }
+            None => std::iter::once("--".into()).chain(program.command.iter().cloned()).collect(),
+        };
+        Self { command, options: Vec::new(), program: words }
+    }
+
+    fn word(&mut self, word: impl Into<OsString>) {
+        self.options.push(word.into());
+    }
+
+    fn option(&mut self, name: &str, value: impl Into<OsString>) {
+        self.word(name);
+        self.word(value);
+    }
+
+    /// The command, quoted for a shell.
+    fn line(&self, seed: Seed) -> String {
+        let seed = (self.command == "run").then(|| ["--seed".to_owned(), seed.to_string()]);
+        let words = ["badbank".into(), self.command.into()]
+            .into_iter()
+            .chain(seed.into_iter().flatten())
+            .chain(
+                self.options
+                    .iter()
+                    .chain(&self.program)
+                    .map(|word| word.to_string_lossy().into_owned()),
+            );
+        let words: Vec<String> = words.collect();
+        shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
+    }
+}
