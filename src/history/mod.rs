@@ -54,7 +54,7 @@ pub struct Armed {
     pub is_doubling: bool,
     /// The scripted calls.
     pub scripted: Vec<Script>,
-    /// Rules at a rate for an order that the ticket lacks, in words.
+    /// Other rules for an order that the ticket lacks, in words.
     pub unmatched: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ impl Armed {
                 attempts: *attempts,
                 fault: fault.to_owned(),
             }),
-            Trigger::Rate(_) => {
+            Trigger::Rate(_) | Trigger::Burst(_) => {
                 if let Some(order) = order.as_ref().filter(|order| ticket.order(order).is_none()) {
                     let lacking =
                         on.operations().map(|operation| format!("{order} {operation} {fault}"));
@@ -245,6 +245,8 @@ pub struct Shown {
 pub enum Failure {
     /// The service was unavailable.
     Unavailable,
+    /// There were too many requests.
+    RateLimited,
     /// The ledger refused.
     Refused(RefusalCode),
 }
@@ -256,6 +258,10 @@ pub enum Silence {
     Timeout,
     /// The caller had left.
     Left,
+    /// The connection broke, or the answer was incomplete.
+    Broken,
+    /// Something went wrong inside, it was told.
+    ServerError,
 }
 
 /// Every call, delivery, commit, replay and answer of a run, in order.

@@ -8,12 +8,12 @@ use serde_json::value::RawValue;
 use super::{
     Armed, CallIndex, CallRecord, Event, Failure, Header, History, Remainder, Replayed, Shown,
     Silence, TurnedAway,
-    line::{ArmedFields, Line, SettingsFields},
+    line::{ArmedFields, Line},
 };
 use crate::{
     call::Operation,
     document::{DocumentError, Part, check_version},
-    fault::Fault,
+    fault::{Fault, PlanSettings},
     ledger::{Caller, IdempotencyKey, OrderIndex},
     money::{Amount, shorten},
     seed::Seed,
@@ -97,12 +97,12 @@ fn read_header(line: &str) -> Result<Header, DocumentError> {
         return Err(DocumentError::new(1, format!("this is a badbank `{given}`, not a `history`")));
     }
     check_version("history", document.version, part)?;
-    let settings: SettingsFields = part.read()?;
+    let settings: PlanSettings = part.read()?;
     let armed: ArmedFields = part.read()?;
     Ok(Header {
         ticket: Ticket::read(part.inner(document.ticket))?,
         seed: document.seed,
-        settings: settings.into(),
+        settings,
         armed: Armed::try_from(armed).map_err(|message| DocumentError::new(1, message))?,
     })
 }
