@@ -2,4 +2,4 @@
 
 mod report;
 
-pub use self::report::Report;
+pub use self::report::{Claim, Report};
