@@ -1,1 +1,0 @@
-//! Runs a program under test, and ends it with all that it started.
