@@ -5,7 +5,7 @@
 mod determinism;
 mod fault;
 mod front_door;
-// mod grade;
+mod grade;
 // mod history;
 // mod ledger_model;
 mod trial;
