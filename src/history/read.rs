@@ -226,9 +226,21 @@ impl Reader {
             .copied()
             .ok_or_else(|| format!("call {number} was never invoked"))?;
         let id = self.history.call_id(call);
+        let record = self.history.call(call);
+        let currency = self.history.header.ticket.orders()[record.order.get()].currency();
         let is_same = line.op.is_none_or(|operation| operation == id.operation)
             && line.order.as_ref().is_none_or(|order| *order == *id.order)
-            && line.attempt.is_none_or(|attempt| attempt == id.attempt);
+            && line.attempt.is_none_or(|attempt| attempt == id.attempt)
+            && line
+                .amount
+                .as_ref()
+                .is_none_or(|text| Amount::parse(text, currency).ok() == record.amount)
+            && line.key.as_deref().is_none_or(|key| {
+                record
+                    .key
+                    .as_ref()
+                    .is_some_and(|known| known.as_str() == key)
+            });
         if is_same {
             Ok(call)
         } else {
