@@ -6,6 +6,6 @@ mod determinism;
 mod fault;
 mod front_door;
 mod grade;
-// mod history;
+mod history;
 // mod ledger_model;
 mod trial;
