@@ -235,12 +235,10 @@ impl Reader {
                 .amount
                 .as_ref()
                 .is_none_or(|text| Amount::parse(text, currency).ok() == record.amount)
-            && line.key.as_deref().is_none_or(|key| {
-                record
-                    .key
-                    .as_ref()
-                    .is_some_and(|known| known.as_str() == key)
-            });
+            && line
+                .key
+                .as_deref()
+                .is_none_or(|key| record.key.as_ref().is_some_and(|known| known.as_str() == key));
         if is_same {
             Ok(call)
         } else {
