@@ -10,7 +10,7 @@ mod read;
 pub use self::read::{HistoryError, ReadHistory};
 use crate::{
     call::{CallId, Operation, RefusalCode},
-    fault::{Attempts, Fault, FaultLog, On, Plan, PlanSettings, Rule, Trigger},
+    fault::{Attempts, Fault, FaultLog, On, Plan, PlanSettings, Rule, Told, Trigger},
     ledger::{Caller, IdempotencyKey, OrderIndex},
     money::Amount,
     seed::Seed,
@@ -76,7 +76,10 @@ impl Armed {
         let mut armed = Self::default();
         for rule in plan.rules().iter().filter(|rule| rule.is_armed()) {
             let name = rule.fault.to_string();
-            armed.is_doubling |= rule.fault.is_doubling() && rule.on.includes(Operation::Refund);
+            // A stale read is armed here; whether it doubles shows when it hides something.
+            let is_stale = matches!(rule.fault.told(), Told::Stale(_));
+            let is_doubling = rule.fault.is_doubling() && rule.on.includes(Operation::Refund);
+            armed.is_doubling |= is_stale || is_doubling;
             armed.add(ticket, rule, &name);
             if !armed.faults.contains(&name) {
                 armed.faults.push(name);
