@@ -53,11 +53,7 @@ fn sources(folder: &str) -> Vec<(PathBuf, String)> {
         let text = fs::read_to_string(&path).unwrap();
         (path.strip_prefix(root()).unwrap().to_owned(), text)
     };
-    files(folder)
-        .into_iter()
-        .filter(is_rust)
-        .map(read)
-        .collect()
+    files(folder).into_iter().filter(is_rust).map(read).collect()
 }
 
 /// The code of a file: without comments, texts and test modules.
@@ -102,11 +98,7 @@ fn raw_text(code: &str) -> Option<usize> {
     let content = marks[hashes..].strip_prefix('"')?;
     let end = format!("\"{}", "#".repeat(hashes));
     let start = code.len() - content.len();
-    Some(
-        content
-            .find(&end)
-            .map_or(code.len(), |at| start + at + end.len()),
-    )
+    Some(content.find(&end).map_or(code.len(), |at| start + at + end.len()))
 }
 
 /// Length of the string that the code starts with.
@@ -194,10 +186,7 @@ fn names_after(code: &str, prefix: &str) -> BTreeSet<String> {
 }
 
 fn first_word(path: &str) -> String {
-    path.trim_start()
-        .chars()
-        .take_while(|letter| is_word(*letter))
-        .collect()
+    path.trim_start().chars().take_while(|letter| is_word(*letter)).collect()
 }
 
 /// A path as deep as its file lies below `src`: what leads from there to the root of the crate.
@@ -219,11 +208,7 @@ struct Imports(BTreeMap<String, BTreeMap<String, PathBuf>>);
 impl Imports {
     fn of_src() -> Self {
         let sources = sources("src");
-        let lib = &sources
-            .iter()
-            .find(|(path, _)| path.ends_with("lib.rs"))
-            .unwrap()
-            .1;
+        let lib = &sources.iter().find(|(path, _)| path.ends_with("lib.rs")).unwrap().1;
         let lib = code(lib);
         let mut imports = Self::default();
         for (path, source) in &sources {
@@ -256,13 +241,7 @@ impl Imports {
             let mut seen = BTreeSet::new();
             while let Some(way) = ways.pop() {
                 let last = way[way.len() - 1];
-                for next in self
-                    .0
-                    .get(last)
-                    .into_iter()
-                    .flatten()
-                    .map(|(next, _)| next.as_str())
-                {
+                for next in self.0.get(last).into_iter().flatten().map(|(next, _)| next.as_str()) {
                     let further = || way.iter().copied().chain([next]).collect::<Vec<_>>();
                     if next == start {
                         return Some(further());
@@ -281,10 +260,7 @@ impl Imports {
 fn home_of(lib: &str, name: &str) -> String {
     for statement in lib.split(';') {
         if let Some((_, path)) = statement.split_once("pub use ")
-            && path
-                .split(|letter| !is_word(letter))
-                .skip(1)
-                .any(|word| word == name)
+            && path.split(|letter| !is_word(letter)).skip(1).any(|word| word == name)
         {
             return first_word(path);
         }
@@ -296,10 +272,7 @@ fn home_of(lib: &str, name: &str) -> String {
 fn no_module_imports_one_above_it() {
     let imports = Imports::of_src();
     for (module, forbidden) in FORBIDDEN {
-        assert!(
-            root().join("src").join(module).exists(),
-            "{module} has moved"
-        );
+        assert!(root().join("src").join(module).exists(), "{module} has moved");
         for other in forbidden {
             let place = imports.place(module, other);
             assert_eq!(place, None, "{module} imports {other}");
@@ -313,11 +286,7 @@ fn no_module_imports_one_above_it() {
 #[test]
 fn no_modules_import_each_other_in_a_circle() {
     let imports = Imports::of_src();
-    assert!(
-        imports.0.len() >= 8,
-        "too few modules were read: {:?}",
-        imports.0.keys()
-    );
+    assert!(imports.0.len() >= 8, "too few modules were read: {:?}", imports.0.keys());
     if let Some(cycle) = imports.cycle() {
         let steps = cycle.windows(2).map(|pair| {
             let place = imports.place(pair[0], pair[1]).unwrap().display();
@@ -348,10 +317,7 @@ fn imports_are_read_as_the_compiler_reads_them() {
     let code = code(source);
     let names = names_after(&code, "crate::");
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    assert_eq!(
-        names,
-        ["Seed", "call", "fault", "ledger", "money", "ticket"]
-    );
+    assert_eq!(names, ["Seed", "call", "fault", "ledger", "money", "ticket"]);
     assert!(names_after(&code, "super::super::").contains("bank"));
     assert_eq!(home_of("pub use bank::{Bank, Seed as S};", "Bank"), "bank");
     assert_eq!(home_of("pub use bank::Bank;", "call"), "call");
@@ -364,10 +330,7 @@ fn a_circle_would_be_found() {
         (from.to_owned(), to)
     };
     let circle = [import("a", "b"), import("b", "c"), import("c", "b")];
-    assert_eq!(
-        Imports(BTreeMap::from(circle)).cycle(),
-        Some(vec!["b", "c", "b"])
-    );
+    assert_eq!(Imports(BTreeMap::from(circle)).cycle(), Some(vec!["b", "c", "b"]));
     let line = [import("a", "b"), import("b", "c")];
     assert_eq!(Imports(BTreeMap::from(line)).cycle(), None);
 }
@@ -412,21 +375,13 @@ fn every_fixture_is_read_by_something() {
     let orphans = files("fixtures").into_iter().filter(|fixture| {
         let name = fixture.file_name().unwrap().to_string_lossy();
         // A program of Python names a module of Python without its ending.
-        let module = name
-            .strip_suffix(".py")
-            .map(|stem| format!("import {stem}\n"));
-        !readers
-            .iter()
-            .filter(|(reader, _)| reader != fixture)
-            .any(|(_, text)| {
-                names(text, &name) || module.as_ref().is_some_and(|import| text.contains(import))
-            })
+        let module = name.strip_suffix(".py").map(|stem| format!("import {stem}\n"));
+        !readers.iter().filter(|(reader, _)| reader != fixture).any(|(_, text)| {
+            names(text, &name) || module.as_ref().is_some_and(|import| text.contains(import))
+        })
     });
     let orphans: Vec<String> = orphans.map(|path| path.display().to_string()).collect();
-    assert_eq!(
-        orphans, [""; 0],
-        "no test, no README and no other fixture names these"
-    );
+    assert_eq!(orphans, [""; 0], "no test, no README and no other fixture names these");
 }
 
 #[test]
@@ -441,10 +396,7 @@ fn the_top_level_holds_what_the_style_lists() {
 
 #[test]
 fn every_snapshot_belongs_to_a_test() {
-    let sources: String = sources("tests")
-        .into_iter()
-        .map(|(_, source)| source)
-        .collect();
+    let sources: String = sources("tests").into_iter().map(|(_, source)| source).collect();
     let is_orphan = |path: &PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy();
         let test = name.split(['.', '@']).next().unwrap_or("").to_owned();

@@ -22,9 +22,7 @@ use crate::trial::{Trial, causes, held, told, told_of, verdict_on};
 /// Sends refunds, each an order, an amount and a key, and gives the words that the caller hears.
 fn send(bank: &mut Bank, refunds: &[(&str, &str, Option<&str>)]) -> Vec<&'static str> {
     let refunds = refunds.iter();
-    refunds
-        .map(|(order, amount, key)| told(&bank.refund(order, *amount, *key)))
-        .collect()
+    refunds.map(|(order, amount, key)| told(&bank.refund(order, *amount, *key))).collect()
 }
 
 /// Lets a refund arrive that is not answered at once.
@@ -56,17 +54,10 @@ const PART_OF_80: &str = r#"{"id": "A-100", "amount": "80.00", "expect": ["30.00
 /// Case keys-01, medusajs/medusa#16681 and #16292: the id of a row that is deleted on failure is no key.
 #[test]
 fn a_key_that_does_not_survive_a_failed_attempt_pays_twice() {
-    let trial = Trial::orders(PART_OF_80)
-        .reject()
-        .script("A-100 refund #1", Fault::TIMEOUT);
+    let trial = Trial::orders(PART_OF_80).reject().script("A-100 refund #1", Fault::TIMEOUT);
     let mut bank = trial.open();
-    let replies = send(
-        &mut bank,
-        &[
-            ("A-100", "30.00", Some("r1")),
-            ("A-100", "30.00", Some("r2")),
-        ],
-    );
+    let replies =
+        send(&mut bank, &[("A-100", "30.00", Some("r1")), ("A-100", "30.00", Some("r2"))]);
     assert_eq!(replies, ["no_reply", "ok"]);
     let grade = bank.grade("");
     assert_eq!(held(&bank, "A-100"), ["30.00", "30.00"]);
@@ -79,10 +70,7 @@ fn a_key_that_does_not_survive_a_failed_attempt_pays_twice() {
     let replay = bank.refund("A-100", "30.00", Some("r1")).unwrap();
     assert!(replay.is_replay);
     // The very body that the lost reply would have carried.
-    assert_eq!(
-        replay.to_string(),
-        "Refunded 30.00 EUR on order A-100 (refund #1)."
-    );
+    assert_eq!(replay.to_string(), "Refunded 30.00 EUR on order A-100 (refund #1).");
     let grade = bank.grade("");
     assert_eq!(held(&bank, "A-100"), ["30.00"]);
     assert_eq!(verdict_on(&grade, "A-100"), "ok");
@@ -140,15 +128,9 @@ fn the_keys_of_two_callers_never_meet() {
         }
     };
     let (first, second, again) = (send("A-1", "T1"), send("B-1", "T2"), send("B-1", "T2"));
-    assert_eq!(
-        [first.is_replay, second.is_replay, again.is_replay],
-        [false, false, true]
-    );
+    assert_eq!([first.is_replay, second.is_replay, again.is_replay], [false, false, true]);
     for reply in [second.to_string(), again.to_string()] {
-        assert!(
-            !reply.contains("A-1") && !reply.contains("10.00"),
-            "{reply}"
-        );
+        assert!(!reply.contains("A-1") && !reply.contains("10.00"), "{reply}");
     }
     let grade = bank.grade("");
     assert_eq!(held(&bank, "A-1"), ["10.00"]);
@@ -168,10 +150,7 @@ fn while_a_refund_is_under_way_its_key_is_taken_and_a_mismatch_wins() {
         bank.advance(Duration::from_millis(100));
         assert_eq!(answered(&mut bank, "A-1", "25.00", Some("k1")), "in_flight");
         bank.advance(Duration::from_millis(100));
-        assert_eq!(
-            answered(&mut bank, "A-1", "30.00", Some("k1")),
-            "key_mismatch"
-        );
+        assert_eq!(answered(&mut bank, "A-1", "30.00", Some("k1")), "key_mismatch");
         bank.advance(Duration::from_millis(300));
         assert_eq!(finish(&mut bank, first), "ok");
         assert_eq!(answered(&mut bank, "A-1", "25.00", Some("k1")), "replayed");
@@ -194,16 +173,9 @@ fn of_many_threads_with_one_key_one_pays() {
                 scope.spawn(move || told_of(call()))
             };
             let threads: Vec<_> = (0..8).map(|_| send()).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .collect()
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        assert_eq!(
-            told.iter().filter(|word| **word == "ok").count(),
-            1,
-            "{told:?}"
-        );
+        assert_eq!(told.iter().filter(|word| **word == "ok").count(), 1, "{told:?}");
         assert_eq!(held(&bank.lock(), "A-1"), ["25.00"]);
     }
 }
@@ -219,20 +191,14 @@ fn two_equal_refunds_need_two_keys() {
 
     let mut bank = trial.open();
     let (one, two) = (refund("A-1/item-1"), refund("A-1/item-2"));
-    assert_eq!(
-        send(&mut bank, &[one, one, two]),
-        ["no_reply", "replayed", "ok"]
-    );
+    assert_eq!(send(&mut bank, &[one, one, two]), ["no_reply", "replayed", "ok"]);
     let grade = bank.grade("");
     assert_eq!(held(&bank, "A-1"), ["10.00", "10.00"]);
     assert_eq!(verdict_on(&grade, "A-1"), "ok");
 
     let mut bank = trial.open();
     let same = refund("A-1:10.00");
-    assert_eq!(
-        send(&mut bank, &[same; 3]),
-        ["no_reply", "replayed", "replayed"]
-    );
+    assert_eq!(send(&mut bank, &[same; 3]), ["no_reply", "replayed", "replayed"]);
     let grade = bank.grade("");
     assert_eq!(held(&bank, "A-1"), ["10.00"]);
     assert_eq!(verdict_on(&grade, "A-1"), "missed");
@@ -366,11 +332,7 @@ fn an_id_that_covers_two_calls_is_no_safe_key() {
             .open();
     let replies = send(
         &mut bank,
-        &[
-            ("A-1", "4.00", Some("c1")),
-            ("A-1", "45.00", Some("c1")),
-            ("A-2", "45.00", Some("c1")),
-        ],
+        &[("A-1", "4.00", Some("c1")), ("A-1", "45.00", Some("c1")), ("A-2", "45.00", Some("c1"))],
     );
     assert_eq!(replies, ["ok", "key_mismatch", "key_mismatch"]);
     let grade = bank.grade("A-1 refunded 45.00 EUR, A-2 refunded 45.00 EUR");
@@ -402,11 +364,7 @@ fn retries_over_retries_multiply_and_the_bank_counts_them() {
     let ticket = Ticket::parse(ticket).unwrap();
     let retry = |attempts_max| Retry {
         attempts_max,
-        backoff: Backoff {
-            base: Duration::ZERO,
-            cap: Duration::ZERO,
-            jitter: Jitter::None,
-        },
+        backoff: Backoff { base: Duration::ZERO, cap: Duration::ZERO, jitter: Jitter::None },
     };
     for (library, calls) in [(3, 12), (1, 4)] {
         let mut bank = Bank::open(&ticket, Plan::parse(plan).unwrap());
@@ -438,11 +396,7 @@ fn a_job_handed_out_again_pays_again_without_a_key() {
         bank.advance(Duration::from_secs(3_600));
         let second = told(&bank.refund("A-1", "20.00", key));
         let grade = bank.grade("");
-        (
-            [first, second],
-            verdict_on(&grade, "A-1"),
-            held(&bank, "A-1").len(),
-        )
+        ([first, second], verdict_on(&grade, "A-1"), held(&bank, "A-1").len())
     };
     assert_eq!(run(None), (["ok", "ok"], "duplicated", 2));
     assert_eq!(run(Some("J1")), (["ok", "replayed"], "ok", 1));
@@ -535,10 +489,9 @@ fn a_client_that_leaves_finds_its_answer_under_its_key() {
 #[test]
 fn what_a_call_meets_does_not_depend_on_the_others() {
     let ticket = Ticket::generate(7);
-    let nine = ticket.to_json().replace(
-        r#""orders":["#,
-        r#""orders":[{"id":"Z-9","amount":"1.00","expect":["1.00"]},"#,
-    );
+    let nine = ticket
+        .to_json()
+        .replace(r#""orders":["#, r#""orders":[{"id":"Z-9","amount":"1.00","expect":["1.00"]},"#);
     let nine = Ticket::parse(&nine).unwrap();
     assert_eq!(nine.orders().len(), 9);
     let work = |bank: &SharedBank, order: &badbank::ticket::Order| {
@@ -552,19 +505,12 @@ fn what_a_call_meets_does_not_depend_on_the_others() {
     let lines = |bank: &SharedBank| bank.lock().fault_log().lines();
 
     let forward = open(&ticket);
-    ticket
-        .orders()
-        .iter()
-        .for_each(|order| work(&forward, order));
+    ticket.orders().iter().for_each(|order| work(&forward, order));
     let expected = lines(&forward);
     assert!(expected.len() > 8, "{expected:?}");
 
     let reverse = open(&ticket);
-    ticket
-        .orders()
-        .iter()
-        .rev()
-        .for_each(|order| work(&reverse, order));
+    ticket.orders().iter().rev().for_each(|order| work(&reverse, order));
     assert_eq!(lines(&reverse), expected);
 
     for _ in 0..50 {
@@ -580,10 +526,8 @@ fn what_a_call_meets_does_not_depend_on_the_others() {
 
     let further = open(&nine);
     nine.orders().iter().for_each(|order| work(&further, order));
-    let without_ninth: Vec<String> = lines(&further)
-        .into_iter()
-        .filter(|line| !line.starts_with("Z-9 "))
-        .collect();
+    let without_ninth: Vec<String> =
+        lines(&further).into_iter().filter(|line| !line.starts_with("Z-9 ")).collect();
     assert_eq!(without_ninth, expected);
     let log = forward.lock().fault_log().to_string();
     assert!(log.starts_with("badbank faults v1 seed=7\n"), "{log}");
@@ -608,12 +552,7 @@ fn a_rate_of_zero_never_strikes_a_call_and_a_rate_of_one_strikes_all() {
     let order = &ticket.orders()[0];
     let mut bank = Bank::open(&ticket, rates("0", "0", "0").unwrap());
     for number in 1..=5_000 {
-        assert_eq!(
-            bank.refund(order.id(), order.amount(), None)
-                .unwrap()
-                .number,
-            number
-        );
+        assert_eq!(bank.refund(order.id(), order.amount(), None).unwrap().number, number);
         let state = bank.get_order(order.id()).unwrap();
         assert_eq!(state.refunds.len(), number as usize);
     }
@@ -621,22 +560,11 @@ fn a_rate_of_zero_never_strikes_a_call_and_a_rate_of_one_strikes_all() {
 
     let mut bank = Bank::open(&ticket, rates("1.0", "0", "0").unwrap());
     for _ in 0..500 {
-        assert_eq!(
-            told(&bank.refund(order.id(), order.amount(), None)),
-            "unavailable"
-        );
-        assert_eq!(
-            told_of(bank.call(&Request::get_order(order.id()))),
-            "unavailable"
-        );
+        assert_eq!(told(&bank.refund(order.id(), order.amount(), None)), "unavailable");
+        assert_eq!(told_of(bank.call(&Request::get_order(order.id()))), "unavailable");
     }
     assert_eq!(bank.fault_log().calls().len(), 1_000);
-    assert!(
-        ticket
-            .orders()
-            .iter()
-            .all(|order| held(&bank, order.id()).is_empty())
-    );
+    assert!(ticket.orders().iter().all(|order| held(&bank, order.id()).is_empty()));
 }
 
 /// Case double-03 c and d: rates that cannot be are refused before anything starts.
@@ -645,10 +573,7 @@ fn rates_below_zero_or_over_one_together_are_refused() {
     let error = rates("0.6", "0.5", "0.1").unwrap_err();
     assert!(error.contains("line 3") && error.contains("1.1"), "{error}");
     let error = rates("-0.1", "0", "0").unwrap_err();
-    assert!(
-        error.contains("line 2") && error.contains("-0.1"),
-        "{error}"
-    );
+    assert!(error.contains("line 2") && error.contains("-0.1"), "{error}");
     assert!(rates("0.4", "0.5", "0.1").is_ok());
 }
 
@@ -656,9 +581,7 @@ fn rates_below_zero_or_over_one_together_are_refused() {
 /// so calls that timed out were missing when a test looked.
 #[test]
 fn the_record_shows_a_call_before_it_is_answered() {
-    let mut bank = Trial::orders(THREE)
-        .script("A-1 refund #1", Fault::TIMEOUT)
-        .open();
+    let mut bank = Trial::orders(THREE).script("A-1 refund #1", Fault::TIMEOUT).open();
     let first = arrive(&mut bank, "A-1", "20.00", None);
     let log = bank.history().to_string();
     assert!(log.contains(r#""event":"fault","call":1"#), "{log}");
@@ -673,23 +596,12 @@ fn the_record_shows_a_call_before_it_is_answered() {
     let readings = [bank.history().to_string(), bank.history().to_string()];
     assert_eq!(readings[0], readings[1]);
 
-    let lines: Vec<serde_json::Value> = readings[0]
-        .lines()
-        .skip(1)
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let numbers: Vec<u64> = lines
-        .iter()
-        .map(|line| line["seq"].as_u64().unwrap())
-        .collect();
-    assert!(
-        numbers.iter().copied().eq(1..=lines.len() as u64),
-        "{numbers:?}"
-    );
+    let lines: Vec<serde_json::Value> =
+        readings[0].lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
+    let numbers: Vec<u64> = lines.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
+    assert!(numbers.iter().copied().eq(1..=lines.len() as u64), "{numbers:?}");
     let commits = lines.iter().filter(|line| line["event"] == "commit");
-    let commits: Vec<&str> = commits
-        .map(|line| line["order"].as_str().unwrap())
-        .collect();
+    let commits: Vec<&str> = commits.map(|line| line["order"].as_str().unwrap()).collect();
     assert_eq!(commits, ["A-1", "A-2", "A-3"]);
 }
 
@@ -700,20 +612,11 @@ fn the_record_shows_a_call_before_it_is_answered() {
 #[test]
 fn doing_nothing_is_never_right() {
     let ticket = Ticket::generate(7);
-    for report in [
-        "All done, every order was refunded.",
-        "I refunded none of the orders.",
-        "",
-    ] {
+    for report in ["All done, every order was refunded.", "I refunded none of the orders.", ""] {
         let mut bank = Bank::open(&ticket, Plan::calm());
         let grade = bank.grade(report);
         assert_eq!(grade.orders().len(), 8);
-        assert!(
-            grade
-                .orders()
-                .iter()
-                .all(|order| order.verdict.as_str() == "missed")
-        );
+        assert!(grade.orders().iter().all(|order| order.verdict.as_str() == "missed"));
         assert!(!grade.all_ok());
         assert_eq!(grade.verdict(), Verdict::Fail);
         assert_eq!(grade.report_true(), None);
@@ -780,10 +683,7 @@ fn a_refusal_for_what_is_already_refunded_names_the_refund_that_exists() {
     let Err(badbank::call::CallError::Refused(Refusal { detail, .. })) = &second else {
         panic!("{second:?}")
     };
-    assert!(
-        detail.contains("#1") && detail.contains("100.00 EUR"),
-        "{detail}"
-    );
+    assert!(detail.contains("#1") && detail.contains("100.00 EUR"), "{detail}");
     assert!(!second.is_err_and(|error| error.is_retryable()));
     let grade = bank.grade("");
     assert_eq!(held(&bank, "F-1"), ["100.00"]);

@@ -24,14 +24,10 @@ fn outcome(bank: &mut Bank) -> Outcome {
 
 /// As many orders as there are threads.
 fn ticket() -> Ticket {
-    let orders: Vec<String> = (1..=64)
-        .map(|order| format!(r#"{{"id": "A-{order}", "amount": "{order}.50"}}"#))
-        .collect();
+    let orders: Vec<String> =
+        (1..=64).map(|order| format!(r#"{{"id": "A-{order}", "amount": "{order}.50"}}"#)).collect();
     let orders = orders.join(",");
-    Ticket::parse(&format!(
-        r#"{{"version": 1, "currency": "EUR", "orders": [{orders}]}}"#
-    ))
-    .unwrap()
+    Ticket::parse(&format!(r#"{{"version": 1, "currency": "EUR", "orders": [{orders}]}}"#)).unwrap()
 }
 
 fn open() -> Bank {
@@ -78,10 +74,7 @@ fn a_run_repeated_a_hundred_times_gives_the_same_bytes() {
 #[test]
 fn another_seed_gives_other_bytes() {
     let mut bank = Bank::open(&ticket(), Plan::article().seed(8));
-    ticket()
-        .orders()
-        .iter()
-        .for_each(|order| work(&mut bank, order));
+    ticket().orders().iter().for_each(|order| work(&mut bank, order));
     let (log, grade) = outcome(&mut bank);
     let (log_of_7, grade_of_7) = forward();
     assert_ne!(log.lines().nth(1), log_of_7.lines().nth(1));
@@ -122,10 +115,7 @@ fn calls_on_different_orders_may_alternate() {
         let _state = bank.get_order(order.id());
         let _state = bank.get_order(order.id());
     }
-    assert!(
-        rounds.is_sorted_by(|more, fewer| more > fewer),
-        "{rounds:?}"
-    );
+    assert!(rounds.is_sorted_by(|more, fewer| more > fewer), "{rounds:?}");
     assert_eq!(outcome(&mut bank), forward());
 }
 
@@ -155,29 +145,66 @@ fn a_copy_of_a_bank_goes_on_as_the_bank_itself() {
     let mut copy = bank.clone();
     rest.iter().for_each(|order| work(&mut copy, order));
     // What the copy did is not the bank's.
-    assert_eq!(
-        bank.preview().calls() as usize,
-        bank.history().call_count() as usize
-    );
-    assert_eq!(
-        bank.ledger()
-            .account(bank.ledger().find("A-64").unwrap())
-            .refunds(),
-        []
-    );
+    assert_eq!(bank.preview().calls() as usize, bank.history().call_count() as usize);
+    assert_eq!(bank.ledger().account(bank.ledger().find("A-64").unwrap()).refunds(), []);
     rest.iter().for_each(|order| work(&mut bank, order));
     assert_eq!(outcome(&mut copy), outcome(&mut bank));
     assert_eq!(copy.history().to_string(), bank.history().to_string());
     assert_eq!(outcome(&mut bank), forward());
 }
 
+/// Late deliveries, stale reads and doubled ones that overlap, beside those of the article.
+fn wild() -> Plan {
+    Plan::parse(
+        r#"{"version": 1, "seed": 7, "rules": [
+            {"on": "get_order", "fault": "stale", "rate": 0.3},
+            {"on": "refund", "fault": "late", "rate": 0.2},
+            {"on": "refund", "fault": "late(3)", "rate": 0.1},
+            {"on": "refund", "fault": "twice_overlapping+timeout", "rate": 0.1},
+            {"on": "*", "fault": "lost", "rate": 0.1}]}"#,
+    )
+    .unwrap()
+}
+
+#[test]
+fn late_and_stale_answers_follow_from_the_calls_on_their_order_alone() {
+    let ticket = ticket();
+    let run = |orders: &[Order]| {
+        let mut bank = Bank::open(&ticket, wild());
+        orders.iter().for_each(|order| work(&mut bank, order));
+        outcome(&mut bank)
+    };
+    let forward = run(ticket.orders());
+    for fault in ["stale(1)", "late(1)", "late(3)", "twice_overlapping+timeout", "lost"] {
+        assert!(forward.0.contains(&format!(" {fault}\n")), "no {fault} in\n{}", forward.0);
+    }
+    assert!(forward.1.contains(r#""cause":"late_commit""#), "{}", forward.1);
+
+    let mut orders = ticket.orders().to_vec();
+    orders.reverse();
+    assert_eq!(run(&orders), forward);
+    for seed in 0..20 {
+        orders.shuffle(&mut Pcg64::new(seed, 1));
+        assert_eq!(run(&orders), forward, "shuffled by {seed}");
+    }
+    for threads in [4, 64] {
+        let bank = SharedBank::new(Bank::open(&ticket, wild()));
+        std::thread::scope(|scope| {
+            for orders in orders.chunks(orders.len() / threads) {
+                let mut bank = bank.clone();
+                scope.spawn(move || orders.iter().for_each(|order| work(&mut bank, order)));
+            }
+        });
+        assert_eq!(outcome(&mut bank.lock()), forward, "{threads} threads");
+    }
+    let replayed: FaultLog = forward.0.parse().unwrap();
+    assert_eq!(under(Plan::replay(&replayed).unwrap()).0, forward.0);
+}
+
 /// The run under another plan.
 fn under(plan: Plan) -> (String, serde_json::Value) {
     let mut bank = Bank::open(&ticket(), plan);
-    ticket()
-        .orders()
-        .iter()
-        .for_each(|order| work(&mut bank, order));
+    ticket().orders().iter().for_each(|order| work(&mut bank, order));
     let grade = bank.grade("");
     (bank.fault_log().to_string(), orders_of(&grade))
 }
@@ -185,10 +212,7 @@ fn under(plan: Plan) -> (String, serde_json::Value) {
 #[test]
 fn a_run_replays_from_its_history_and_from_its_fault_log() {
     let mut bank = open();
-    ticket()
-        .orders()
-        .iter()
-        .for_each(|order| work(&mut bank, order));
+    ticket().orders().iter().for_each(|order| work(&mut bank, order));
     let grade = bank.grade("");
     let log = bank.fault_log().to_string();
     let recorded = (log.clone(), orders_of(&grade));
@@ -235,10 +259,7 @@ fn the_naive_harness_under_seed_seven_is_pinned() {
 fn the_keyed_harness_under_seed_seven_is_pinned() {
     let run = Trial::plan("article", 7).drive(Design::Keyed);
     assert_eq!(run.verdict(), Verdict::Pass, "{}", run.grade);
-    assert_log!(
-        "determinism",
-        format!("{}\n{}", run.log(), run.grade.to_json())
-    );
+    assert_log!("determinism", format!("{}\n{}", run.log(), run.grade.to_json()));
 }
 
 #[test]

@@ -29,17 +29,12 @@ struct Orders {
 
 impl Orders {
     fn new(ids: &[&str]) -> Self {
-        let orders: Vec<String> = ids
-            .iter()
-            .map(|id| format!(r#"{{"id": "{id}", "amount": "1.00"}}"#))
-            .collect();
+        let orders: Vec<String> =
+            ids.iter().map(|id| format!(r#"{{"id": "{id}", "amount": "1.00"}}"#)).collect();
         let bank = Trial::orders(&orders.join(",")).open();
         Self {
             ids: ids.iter().map(|id| OrderId::new(id).unwrap()).collect(),
-            places: ids
-                .iter()
-                .map(|id| bank.ledger().find(id).unwrap())
-                .collect(),
+            places: ids.iter().map(|id| bank.ledger().find(id).unwrap()).collect(),
         }
     }
 
@@ -115,11 +110,7 @@ fn the_first_decisions_of_seed_seven_in_words() {
         .collect();
     assert_eq!(
         decisions,
-        [
-            "A-2186 refund #3 transient",
-            "A-2186 refund #4 transient",
-            "A-2186 refund #8 timeout",
-        ]
+        ["A-2186 refund #3 transient", "A-2186 refund #4 transient", "A-2186 refund #8 timeout",]
     );
 }
 
@@ -190,9 +181,8 @@ fn fit(counts: &[u64], rates: &[f64]) -> f64 {
 /// The chance of a table as lopsided as this one, or more so, if its two sides were independent.
 fn independence(table: &Table) -> f64 {
     let rows: Vec<u64> = table.iter().map(|row| row.iter().sum()).collect();
-    let columns: Vec<u64> = (0..4)
-        .map(|column| table.iter().map(|row| row[column]).sum())
-        .collect();
+    let columns: Vec<u64> =
+        (0..4).map(|column| table.iter().map(|row| row[column]).sum()).collect();
     let total: u64 = rows.iter().sum();
     let mut sum = 0.0;
     for (row, counts) in rows.iter().zip(table) {
@@ -309,11 +299,7 @@ fn dependence_would_be_noticed() {
     let injector = Orders::ten().injector(&article(), 7);
     let table = table(20_000, |place, attempt| {
         // The same draw again for one call in fifty.
-        let other = if attempt % 50 == 0 {
-            attempt
-        } else {
-            attempt + 1
-        };
+        let other = if attempt % 50 == 0 { attempt } else { attempt + 1 };
         [attempt, other].map(|attempt| injector.decide(Operation::Refund, place, attempt))
     });
     assert!(independence(&table) < 0.001);
@@ -386,17 +372,11 @@ fn a_scripted_fault_beats_the_rates_wherever_it_stands() {
 fn of_two_scripted_faults_the_first_in_the_file_wins() {
     let own = r#"{"on": "refund", "order": "A-1791", "attempts": "1-2", "fault": "timeout"}"#;
     let all = r#"{"on": "*", "attempts": "2-", "fault": "lost"}"#;
-    assert_eq!(
-        met(&[own, all].join(","), 3),
-        ["timeout", "timeout", "lost"]
-    );
+    assert_eq!(met(&[own, all].join(","), 3), ["timeout", "timeout", "lost"]);
     assert_eq!(met(&[all, own].join(","), 3), ["timeout", "lost", "lost"]);
     let late = r#"{"on": "refund", "order": "A-1791", "attempts": "2", "fault": "duplicate"}"#;
     assert_eq!(met(&[own, late].join(","), 3), ["timeout", "timeout", "-"]);
-    assert_eq!(
-        met(&[late, own].join(","), 3),
-        ["timeout", "duplicate", "-"]
-    );
+    assert_eq!(met(&[late, own].join(","), 3), ["timeout", "duplicate", "-"]);
 }
 
 #[test]
@@ -409,9 +389,7 @@ fn a_rate_of_an_order_takes_its_place_among_those_of_all() {
     for attempt in 1..=1_000 {
         for place in [0, 1] {
             let fault = injector.decide(Operation::Refund, orders.places[place], attempt);
-            *counts
-                .entry((place, fault.map(|fault| fault.to_string())))
-                .or_insert(0) += 1;
+            *counts.entry((place, fault.map(|fault| fault.to_string()))).or_insert(0) += 1;
         }
     }
     let own: u32 = counts[&(0, Some("transient".to_owned()))];
@@ -443,11 +421,7 @@ fn a_rate_of_zero_never_strikes_and_a_rate_of_one_always() {
 #[test]
 fn a_fault_strikes_the_call_that_the_injector_names() {
     let ticket = Ticket::generate(7);
-    let orders: Vec<&OrderId> = ticket
-        .orders()
-        .iter()
-        .map(badbank::ticket::Order::id)
-        .collect();
+    let orders: Vec<&OrderId> = ticket.orders().iter().map(badbank::ticket::Order::id).collect();
     let injector = Injector::new(&article().seed(7), orders.iter().copied());
     let mut bank = Bank::open(&ticket, article().seed(7));
     let mut expected = vec![];

@@ -20,11 +20,7 @@ fn my_harness(bank: &mut Bank) -> Result<String, CallError> {
             }
         }
     }
-    let ids: Vec<&str> = ticket
-        .orders()
-        .iter()
-        .map(|order| order.id().as_str())
-        .collect();
+    let ids: Vec<&str> = ticket.orders().iter().map(|order| order.id().as_str()).collect();
     Ok(format!("REFUNDED: {}", ids.join(", ")))
 }
 
@@ -40,9 +36,7 @@ fn the_front_door_is_as_the_design_has_it() -> Result<(), CallError> {
     insta::assert_snapshot!(bank.fault_log());
 
     for order in ticket.orders() {
-        let account = bank
-            .ledger()
-            .account(bank.ledger().find(order.id()).unwrap());
+        let account = bank.ledger().account(bank.ledger().find(order.id()).unwrap());
         assert_eq!(account.refunds(), [order.amount()]);
     }
     Ok(())

@@ -42,68 +42,80 @@ fn finish(bank: &mut Bank, pending: Pending) -> &'static str {
 
 /// A run in which an order goes wrong for that cause and no other.
 fn run_with(cause: Cause) -> Bank {
-    let trial = Trial::orders(ONE);
-    let keyed = ("A-1", Some("k1"), "ok");
+    let one = Trial::orders(ONE);
+    let (k1, k2) = (Some("k1"), Some("k2"));
     let plain = ("A-1", None, "ok");
-    let lost = ("A-1", None, "no_reply");
-    let mut bank = match cause {
-        Cause::RacyDedupe | Cause::DuplicateDelivery => {
-            trial.script("A-1 refund #1", Fault::DUPLICATE)
-        }
-        Cause::RepeatAfterTimeout => trial.script("A-1 refund #1", Fault::TIMEOUT),
-        Cause::KeyIgnored => trial.dedupe(Dedupe::Off),
-        Cause::KeyExpired => trial.dedupe(Dedupe::Strict),
-        Cause::Refused => trial.reject(),
-        Cause::NeverTried | Cause::SwallowedByKey => Trial::orders(TWO),
-        Cause::GaveUp => trial
-            .script("A-1 refund #1", Fault::TRANSIENT)
-            .script("A-1 refund #2", Fault::LOST),
-        Cause::RepeatAfterError => {
-            // The two deliveries of a call meet different fates: the first is refused, the second pays.
-            trial.reject().script("A-1 refund #2", Fault::DUPLICATE)
-        }
-        _ => trial,
-    }
-    .open();
     match cause {
-        Cause::RacyDedupe => {
-            bank = Trial::orders(ONE).dedupe(Dedupe::Racy).open();
-            let (first, second) = (arrive(&mut bank, Some("k")), arrive(&mut bank, Some("k")));
-            assert_eq!(finish(&mut bank, first), "ok");
-            assert_eq!(finish(&mut bank, second), "ok");
+        Cause::RacyDedupe => overlapping(one.dedupe(Dedupe::Racy), k1),
+        Cause::RepeatInFlight => overlapping(one, None),
+        Cause::RepeatAfterError => refused_and_paid(),
+        Cause::DuplicateDelivery => sent(one.script("A-1 refund #1", Fault::DUPLICATE), &[plain]),
+        Cause::LateCommit => {
+            let late = one.script("A-1 refund #1", "late".parse().unwrap());
+            sent(late, &[("A-1", None, "no_reply"), plain])
         }
-        Cause::DuplicateDelivery | Cause::NeverTried => send(&mut bank, &[plain]),
+        Cause::RepeatAfterTimeout => {
+            let lost = one.script("A-1 refund #1", Fault::TIMEOUT);
+            sent(lost, &[("A-1", None, "no_reply"), plain])
+        }
+        Cause::RepeatAfterSuccess => sent(one, &[plain, plain]),
         Cause::RepeatAfterCrash => {
-            send(&mut bank, &[plain]);
+            let mut bank = sent(one, &[plain]);
             bank.crash();
             send(&mut bank, &[plain]);
+            bank
         }
-        Cause::KeyIgnored => send(&mut bank, &[keyed, keyed]),
-        Cause::KeyExpired => {
-            send(&mut bank, &[keyed]);
-            bank.advance(Duration::from_secs(86_400));
-            send(&mut bank, &[keyed]);
-        }
-        Cause::KeyChanged => send(&mut bank, &[keyed, ("A-1", Some("k2"), "ok")]),
-        Cause::RepeatInFlight => {
-            let (first, second) = (arrive(&mut bank, None), arrive(&mut bank, None));
-            assert_eq!(finish(&mut bank, first), "ok");
-            assert_eq!(finish(&mut bank, second), "ok");
-        }
-        Cause::RepeatAfterTimeout => send(&mut bank, &[lost, plain]),
-        Cause::RepeatAfterError => return refused_and_paid(),
-        Cause::RepeatAfterSuccess => send(&mut bank, &[plain, plain]),
-        Cause::OtherAmount => {
+        Cause::StaleRead => {
+            let stale = one.script("A-1 get_order #1", "stale".parse().unwrap());
+            let mut bank = sent(stale, &[plain]);
+            assert_eq!(bank.get_order("A-1").unwrap().refunds, []);
             send(&mut bank, &[plain]);
+            bank
+        }
+        Cause::KeyIgnored => sent(one.dedupe(Dedupe::Off), &[("A-1", k1, "ok"), ("A-1", k1, "ok")]),
+        Cause::KeyChanged => sent(one, &[("A-1", k1, "ok"), ("A-1", k2, "ok")]),
+        Cause::KeyExpired => {
+            let mut bank = sent(one.dedupe(Dedupe::Strict), &[("A-1", k1, "ok")]);
+            bank.advance(Duration::from_secs(86_400));
+            send(&mut bank, &[("A-1", k1, "ok")]);
+            bank
+        }
+        Cause::OtherAmount => {
+            let mut bank = sent(one, &[plain]);
             assert_eq!(told(&bank.refund("A-1", "4.25", None)), "ok");
+            bank
         }
-        Cause::SwallowedByKey => send(&mut bank, &[keyed, ("A-2", Some("k1"), "replayed")]),
+        Cause::NeverTried => sent(Trial::orders(TWO), &[plain]),
+        Cause::SwallowedByKey => {
+            sent(Trial::orders(TWO), &[("A-1", k1, "ok"), ("A-2", k1, "replayed")])
+        }
         Cause::Refused => {
+            let mut bank = one.reject().open();
             assert_eq!(told(&bank.refund("A-1", "425.00", None)), "over_refund");
+            bank
         }
-        Cause::GaveUp => send(&mut bank, &[("A-1", None, "unavailable"), lost]),
+        Cause::GaveUp => {
+            let down =
+                one.script("A-1 refund #1", Fault::TRANSIENT).script("A-1 refund #2", Fault::LOST);
+            sent(down, &[("A-1", None, "unavailable"), ("A-1", None, "no_reply")])
+        }
         other => panic!("no run shows {other:?} yet; add one"),
     }
+}
+
+/// The bank of a run in which these refunds were sent.
+fn sent(trial: Trial, refunds: &[(&str, Option<&str>, &str)]) -> Bank {
+    let mut bank = trial.open();
+    send(&mut bank, refunds);
+    bank
+}
+
+/// Two refunds of which the second arrives before the first is finished; both are executed.
+fn overlapping(trial: Trial, key: Option<&str>) -> Bank {
+    let mut bank = trial.open();
+    let (first, second) = (arrive(&mut bank, key), arrive(&mut bank, key));
+    assert_eq!(finish(&mut bank, first), "ok");
+    assert_eq!(finish(&mut bank, second), "ok");
     bank
 }
 
@@ -150,13 +162,15 @@ fn every_cause_is_found_in_the_record_of_that_run() {
 }
 
 /// Logs under `fixtures/histories`, each broken by hand for one cause.
-const BROKEN: [(&str, Cause); 15] = [
+const BROKEN: [(&str, Cause); 17] = [
     ("racy_dedupe.jsonl", Cause::RacyDedupe),
     ("duplicate_delivery.jsonl", Cause::DuplicateDelivery),
+    ("late_commit.jsonl", Cause::LateCommit),
     ("repeat_after_crash.jsonl", Cause::RepeatAfterCrash),
     ("key_ignored.jsonl", Cause::KeyIgnored),
     ("key_expired.jsonl", Cause::KeyExpired),
     ("key_changed.jsonl", Cause::KeyChanged),
+    ("stale_read.jsonl", Cause::StaleRead),
     ("repeat_in_flight.jsonl", Cause::RepeatInFlight),
     ("repeat_after_timeout.jsonl", Cause::RepeatAfterTimeout),
     ("repeat_after_error.jsonl", Cause::RepeatAfterError),
@@ -230,14 +244,9 @@ fn the_story_of_each_cause_reads_well() {
 
 #[test]
 fn under_racy_a_doubled_delivery_with_a_key_is_the_stores_fault() {
-    let mut bank = Trial::orders(ONE)
-        .dedupe(Dedupe::Racy)
-        .script("A-1 refund #1", Fault::DUPLICATE)
-        .open();
-    send(
-        &mut bank,
-        &[("A-1", Some("k1"), "ok"), ("A-1", Some("k1"), "replayed")],
-    );
+    let mut bank =
+        Trial::orders(ONE).dedupe(Dedupe::Racy).script("A-1 refund #1", Fault::DUPLICATE).open();
+    send(&mut bank, &[("A-1", Some("k1"), "ok"), ("A-1", Some("k1"), "replayed")]);
     let grade = bank.grade("");
     assert_eq!(held(&bank, "A-1"), ["42.50", "42.50"]);
     assert_eq!(causes(&grade), [Cause::RacyDedupe]);
@@ -258,10 +267,7 @@ fn patient(plan: Plan) -> Run {
     let ticket = Ticket::generate(7);
     let mut bank = Bank::open(&ticket, plan);
     for order in ticket.orders() {
-        while bank
-            .refund(order.id(), order.amount(), Some(order.id()))
-            .is_err()
-        {}
+        while bank.refund(order.id(), order.amount(), Some(order.id())).is_err() {}
     }
     let grade = bank.grade("");
     assert!(grade.all_ok(), "{grade}");
@@ -281,12 +287,7 @@ fn doing_nothing_fails_under_every_plan() {
         let mut bank = Bank::open(&Ticket::generate(7), plan);
         let grade = bank.grade("");
         assert_eq!(grade.verdict(), Verdict::Fail);
-        assert!(
-            grade
-                .orders()
-                .iter()
-                .all(|order| order.verdict.as_str() == "missed")
-        );
+        assert!(grade.orders().iter().all(|order| order.verdict.as_str() == "missed"));
         assert_eq!(causes(&grade), [Cause::NeverTried; 8]);
     }
 }
@@ -310,6 +311,24 @@ fn where_a_doubling_fault_is_armed_a_harmless_one_is_not_enough() {
 
     let doubling = r#", {"on": "refund", "fault": "duplicate", "attempts": "1"}"#;
     assert_eq!(patient(armed(doubling)).verdict(), Verdict::Pass);
+}
+
+#[test]
+fn a_stale_read_counts_where_it_hid_a_refund() {
+    let trial = Trial::orders(ONE).script("A-1 get_order #1", "stale".parse().unwrap());
+    let refund = ("A-1", Some("k1"), "ok");
+
+    let mut bank = trial.open();
+    assert!(bank.get_order("A-1").is_ok());
+    send(&mut bank, &[refund]);
+    let grade = bank.grade("");
+    assert_eq!(grade.exposure(), [("stale(1)".to_owned(), 1)]);
+    assert_eq!(grade.verdict(), Verdict::NotExposed);
+
+    let mut bank = trial.open();
+    send(&mut bank, &[refund]);
+    assert_eq!(bank.get_order("A-1").unwrap().refunds, []);
+    assert_eq!(bank.grade("").verdict(), Verdict::Pass);
 }
 
 #[test]
@@ -342,10 +361,7 @@ fn one_of_several_scripted_faults_on_an_order_is_enough_and_the_others_are_named
     let mut bank = trial.open();
     send(&mut bank, &[("A-1", Some("k1"), "no_reply")]);
     let grade = bank.grade("");
-    assert_eq!(
-        grade.unfired(),
-        ["A-1 refund #2 timeout", "A-1 refund #3 timeout"]
-    );
+    assert_eq!(grade.unfired(), ["A-1 refund #2 timeout", "A-1 refund #3 timeout"]);
     assert_eq!(grade.verdict(), Verdict::Pass);
 }
 
@@ -369,9 +385,7 @@ fn a_fault_for_an_order_that_the_ticket_lacks_is_unfired() {
 
 #[test]
 fn a_fault_is_met_when_its_call_came_even_if_nobody_heard_of_it() {
-    let mut bank = Trial::orders(ONE)
-        .script("A-1 refund #1", Fault::DUPLICATE)
-        .open();
+    let mut bank = Trial::orders(ONE).script("A-1 refund #1", Fault::DUPLICATE).open();
     let pending = arrive(&mut bank, Some("k1"));
     bank.leave(&pending);
     let grade = bank.grade("");
@@ -391,11 +405,7 @@ fn the_verdict_over_several_runs_is_the_worst_that_shows_something() {
         (&[Fail, Pass], Fail),
         (&[], NotExposed),
     ] {
-        assert_eq!(
-            Verdict::over(verdicts.iter().copied()),
-            over,
-            "{verdicts:?}"
-        );
+        assert_eq!(Verdict::over(verdicts.iter().copied()), over, "{verdicts:?}");
     }
 }
 
@@ -489,18 +499,8 @@ fn partial_repeated_and_held_refunds_are_matched_one_to_one() {
     let at_once = verdicts(&[("A-1", "60.00"), ("A-4", "80.00")]);
     assert_eq!(at_once, (["wrong_amount", "ok", "ok", "wrong_amount"], 0));
 
-    let again = [
-        right[0],
-        right[0],
-        right[0],
-        right[2],
-        ("A-2", "30.00"),
-        ("A-3", "1.00"),
-    ];
-    assert_eq!(
-        verdicts(&again),
-        (["duplicated", "duplicated", "stray", "ok"], 3)
-    );
+    let again = [right[0], right[0], right[0], right[2], ("A-2", "30.00"), ("A-3", "1.00")];
+    assert_eq!(verdicts(&again), (["duplicated", "duplicated", "stray", "ok"], 3));
 }
 
 #[test]
@@ -521,10 +521,7 @@ fn a_refund_on_an_order_to_be_left_alone_is_stray_whatever_its_amount() {
         bank.refund("A-3", amount, None).unwrap();
         let grade = bank.grade("");
         assert_eq!(verdict_on(&grade, "A-3"), "stray");
-        assert_eq!(
-            grade.order("A-3").unwrap().causes[0].cause,
-            Cause::OtherAmount
-        );
+        assert_eq!(grade.order("A-3").unwrap().causes[0].cause, Cause::OtherAmount);
     }
 }
 
@@ -546,12 +543,7 @@ fn a_preview_changes_nothing() {
     assert_eq!(previews[0], previews[1]);
     assert!(!bank.has_ended());
     assert_eq!(bank.history(), untouched.history());
-    assert!(
-        ticket
-            .orders()
-            .iter()
-            .all(|order| held(&bank, order.id()).is_empty())
-    );
+    assert!(ticket.orders().iter().all(|order| held(&bank, order.id()).is_empty()));
     for pending in pending {
         assert_eq!(told_of(bank.finish(pending).unwrap()), "ok");
     }
@@ -562,13 +554,9 @@ fn a_preview_changes_nothing() {
 
 /// The naive harness under seed 7 on many orders, with a history of at most so many events.
 fn long_run(events_max: usize) -> Run {
-    let orders: Vec<String> = (0..100)
-        .map(|order| format!(r#"{{"id": "A-{order}", "amount": "42.50"}}"#))
-        .collect();
-    let text = format!(
-        r#"{{"version": 1, "currency": "EUR", "orders": [{}]}}"#,
-        orders.join(",")
-    );
+    let orders: Vec<String> =
+        (0..100).map(|order| format!(r#"{{"id": "A-{order}", "amount": "42.50"}}"#)).collect();
+    let text = format!(r#"{{"version": 1, "currency": "EUR", "orders": [{}]}}"#, orders.join(","));
     let ticket = Ticket::parse(&text).unwrap();
     let mut bank = Bank::with_events_max(&ticket, Plan::article().seed(7), events_max);
     let amount = Amount::from_minor(4250).unwrap();
@@ -586,10 +574,7 @@ fn facts(grade: &Grade) -> Vec<String> {
     orders
         .map(|order| {
             let refunds: Vec<String> = order.refunds.iter().map(ToString::to_string).collect();
-            format!(
-                "{} {} {refunds:?} {:?}",
-                order.order, order.verdict, order.attempts
-            )
+            format!("{} {} {refunds:?} {:?}", order.order, order.verdict, order.attempts)
         })
         .collect()
 }

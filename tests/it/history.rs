@@ -20,9 +20,7 @@ fn committed(history: &History, place: usize) -> Total {
         Event::Commit(call, ..) => Some(history.call(*call)),
         _ => None,
     });
-    let amounts = commits
-        .filter(|call| call.order.get() == place)
-        .filter_map(|call| call.amount);
+    let amounts = commits.filter(|call| call.order.get() == place).filter_map(|call| call.amount);
     order.refunded().iter().copied().chain(amounts).sum()
 }
 
@@ -71,12 +69,16 @@ fn eventful() -> Bank {
     .reject()
     .script("A-1 refund #1", Fault::DUPLICATE)
     .script("A-1 refund #2", Fault::TIMEOUT)
+    .script("A-1 refund #4", "late".parse().unwrap())
+    .script("A-1 get_order #2", "stale(9)".parse().unwrap())
     .script("J-1 refund #1", Fault::TRANSIENT)
     .open();
     assert_eq!(told_of(bank.call(&Request::get_order("A-1"))), "ok");
     assert_eq!(told(&bank.refund("A-1", "20.00", Some("k\"1"))), "ok");
     assert_eq!(told(&bank.refund("A-1", "10.00", None)), "no_reply");
     assert_eq!(told(&bank.refund("A-1", "99.00", None)), "over_refund");
+    assert_eq!(told(&bank.refund("A-1", "1.00", None)), "no_reply");
+    assert_eq!(told_of(bank.call(&Request::get_order("A-1"))), "ok");
     assert_eq!(told(&bank.refund("A-9", "1.00", None)), "unknown_order");
     assert_eq!(told(&bank.refund("J-1", "9.5", None)), "invalid_amount");
     bank.turn_away(None, Some("not an id"), RefusalCode::NotFound);
@@ -109,8 +111,8 @@ fn every_event_is_written_and_read_back() {
     let words: std::collections::BTreeSet<&str> =
         history.events().iter().map(Event::word).collect();
     let expected = [
-        "arrive", "commit", "crash", "fail", "fault", "info", "invoke", "ok", "plan", "refuse",
-        "replay", "report", "settle",
+        "arrive", "commit", "crash", "fail", "fault", "info", "invoke", "land", "ok", "plan",
+        "refuse", "replay", "report", "settle",
     ];
     assert_eq!(words.into_iter().collect::<Vec<_>>(), expected);
     assert_log!("history", text.trim_end());
@@ -147,11 +149,7 @@ fn a_history_cut_anywhere_in_its_last_line_is_read_up_to_there() {
         assert_eq!(read.history.events().len(), whole.events().len() - 1);
         let warning = format!("line {line} is cut off; the history was read up to there");
         // Cut between two lines, nothing tells that there was another.
-        assert_eq!(
-            read.warning,
-            (end > last).then_some(warning),
-            "cut at {end}"
-        );
+        assert_eq!(read.warning, (end > last).then_some(warning), "cut at {end}");
     }
 }
 
@@ -196,29 +194,13 @@ fn refusal(from: &str, to: &str) -> (usize, String) {
 #[test]
 fn a_header_that_is_none_is_refused_at_the_first_line() {
     for (from, to, wanted) in [
-        (
-            r#""badbank":"history","version":1"#,
-            r#""badbank":"history","version":2"#,
-            "version 2",
-        ),
-        (
-            r#""badbank":"history""#,
-            r#""badbank":"plan""#,
-            "not a `history`",
-        ),
+        (r#""badbank":"history","version":1"#, r#""badbank":"history","version":2"#, "version 2"),
+        (r#""badbank":"history""#, r#""badbank":"plan""#, "not a `history`"),
         (r#"{"badbank":"history","#, "{", "does not begin a history"),
         (r#""seed":7"#, r#""seed":-7"#, "does not begin a history"),
         (r#""dedupe":"first_reply""#, r#""dedupe":"maybe""#, "maybe"),
-        (
-            r#""orders":[{"id":"A-1""#,
-            r#""orders":[{"id":"A 1""#,
-            "A 1",
-        ),
-        (
-            r#","expect":["42.50"]"#,
-            r#","expect":[]"#,
-            "expects no refund",
-        ),
+        (r#""orders":[{"id":"A-1""#, r#""orders":[{"id":"A 1""#, "A 1"),
+        (r#","expect":["42.50"]"#, r#","expect":[]"#, "expects no refund"),
     ] {
         let (line, message) = refusal(from, to);
         assert_eq!(line, 1, "{message}");
@@ -232,19 +214,9 @@ fn a_header_that_is_none_is_refused_at_the_first_line() {
 #[test]
 fn a_damaged_line_in_the_middle_is_refused_with_its_number() {
     for (from, to, line, wanted) in [
-        (
-            r#"{"seq":3"#,
-            r#"{"seq":4"#,
-            4,
-            "`seq` is 4, and 3 comes next",
-        ),
+        (r#"{"seq":3"#, r#"{"seq":4"#, 4, "`seq` is 4, and 3 comes next"),
         (r#"{"seq":3,"#, r#"{"seq":3"#, 4, ""),
-        (
-            r#"{"seq":3,"event":"arrive""#,
-            r#"{"seq":3,"event":"arrived""#,
-            4,
-            "`arrived`",
-        ),
+        (r#"{"seq":3,"event":"arrive""#, r#"{"seq":3,"event":"arrived""#, 4, "`arrived`"),
         (
             r#"{"seq":3,"event":"arrive","call":1"#,
             r#"{"seq":3,"event":"arrive","call":2"#,
@@ -263,36 +235,21 @@ fn a_damaged_line_in_the_middle_is_refused_with_its_number() {
             4,
             "unknown field `by`",
         ),
-        (
-            r#"{"seq":7,"event":"ok""#,
-            r#"{"seq":7,"event":"fail""#,
-            8,
-            "`code` is missing",
-        ),
+        (r#"{"seq":7,"event":"ok""#, r#"{"seq":7,"event":"fail""#, 8, "`code` is missing"),
         (
             r#"{"seq":7,"event":"ok","call":1,"op":"refund""#,
             r#"{"seq":7,"event":"ok","call":1,"op":"get_order""#,
             8,
             "says otherwise",
         ),
-        (
-            r#""fault":"duplicate""#,
-            r#""fault":"doubled""#,
-            3,
-            "`doubled` is not a fault",
-        ),
+        (r#""fault":"duplicate""#, r#""fault":"doubled""#, 3, "`doubled` is not a fault"),
         (
             r#""amount":"42.50","refund":1"#,
             r#""amount":"42.50","refund":2"#,
             5,
             "`refund` is 2, and 1 comes next",
         ),
-        (
-            r#""amount":"42.50","refund":1"#,
-            r#""amount":"4.25","refund":1"#,
-            5,
-            "says otherwise",
-        ),
+        (r#""amount":"42.50","refund":1"#, r#""amount":"4.25","refund":1"#, 5, "says otherwise"),
         (
             r#""amount":"42.50","refund":1"#,
             r#""amount":"42.50","key":"k9","refund":1"#,
@@ -350,10 +307,7 @@ fn a_read_that_commits_is_refused() {
     let commit = r#"{"seq":2,"event":"commit","call":1,"op":"get_order","order":"A-1","attempt":1,"delivery":1,"refund":1}"#;
     assert!(text.contains(read));
     let error = History::parse(&text.replace(read, commit)).unwrap_err();
-    assert_eq!(
-        (error.line, error.message.as_str()),
-        (3, "a read commits nothing")
-    );
+    assert_eq!((error.line, error.message.as_str()), (3, "a read commits nothing"));
 }
 
 #[test]
@@ -369,13 +323,8 @@ fn attempts_count_up_per_operation_and_order() {
             assert_eq!(call.attempt, *attempt);
         }
     }
-    let refunds = seen
-        .iter()
-        .filter(|((_, operation), _)| *operation == Operation::Refund);
-    assert_eq!(
-        refunds.map(|(_, attempts)| *attempts).collect::<Vec<_>>(),
-        [3, 2]
-    );
+    let refunds = seen.iter().filter(|((_, operation), _)| *operation == Operation::Refund);
+    assert_eq!(refunds.map(|(_, attempts)| *attempts).collect::<Vec<_>>(), [4, 2]);
 }
 
 #[test]
@@ -386,15 +335,9 @@ fn a_refused_request_is_no_call_and_moves_no_draw() {
     for order in ticket.orders() {
         let _answer = bank.refund(order.id(), order.amount(), None);
         for amount in ["", "-1", "1e2", "0", "1.234"] {
-            assert_eq!(
-                told(&bothered.refund(order.id(), amount, None)),
-                "invalid_amount"
-            );
+            assert_eq!(told(&bothered.refund(order.id(), amount, None)), "invalid_amount");
         }
-        assert_eq!(
-            told(&bothered.refund(order.id(), "1", Some(" "))),
-            "invalid_key"
-        );
+        assert_eq!(told(&bothered.refund(order.id(), "1", Some(" "))), "invalid_key");
         let _answer = bothered.refund(order.id(), order.amount(), None);
     }
     assert!(!bank.fault_log().calls().is_empty());

@@ -83,10 +83,7 @@ type Key = (Option<&'static str>, &'static str);
 #[derive(Clone, Copy, Debug)]
 enum Part {
     /// By paying, and storing the reply under its key if it promised to.
-    Pays {
-        promised: Option<Key>,
-        offers: Option<Key>,
-    },
+    Pays { promised: Option<Key>, offers: Option<Key> },
     /// As the one that it waits for.
     Waits(Key),
 }
@@ -115,10 +112,7 @@ impl Model {
     fn arrive(&mut self, ask: Ask) -> Result<Part, Heard> {
         let dedupe = self.settings.dedupe;
         let Some(key) = ask.key.filter(|_| dedupe != Dedupe::Off) else {
-            return Ok(Part::Pays {
-                promised: None,
-                offers: None,
-            });
+            return Ok(Part::Pays { promised: None, offers: None });
         };
         let is_strict = dedupe == Dedupe::Strict;
         let known = self.keys.get(&key).copied().filter(|(_, since, stored)| {
@@ -127,10 +121,7 @@ impl Model {
         });
         match known {
             None | Some((_, _, Stored::Broken(_))) if dedupe == Dedupe::Racy => {
-                return Ok(Part::Pays {
-                    promised: None,
-                    offers: Some(key),
-                });
+                return Ok(Part::Pays { promised: None, offers: Some(key) });
             }
             None | Some((_, _, Stored::Broken(_))) => {}
             Some((first, ..)) if is_strict && first != ask => {
@@ -143,10 +134,7 @@ impl Model {
             Some((_, _, Stored::Promised)) => return Ok(Part::Waits(key)),
         }
         self.keys.insert(key, (ask, self.now_ms, Stored::Promised));
-        Ok(Part::Pays {
-            promised: Some(key),
-            offers: None,
-        })
+        Ok(Part::Pays { promised: Some(key), offers: None })
     }
 
     /// What comes of a refund that is finished; nothing yet if it waits.
@@ -169,9 +157,7 @@ impl Model {
             };
         }
         if let (Some(key), Ok(receipt)) = (offers, outcome) {
-            self.keys
-                .entry(key)
-                .or_insert((ask, self.now_ms, Stored::Reply(receipt)));
+            self.keys.entry(key).or_insert((ask, self.now_ms, Stored::Reply(receipt)));
         }
         Some(outcome.map_or_else(Heard::Refused, Heard::Paid))
     }
@@ -181,18 +167,10 @@ impl Model {
         let left = ORDERS[ask.order].1.saturating_sub(held.iter().sum());
         if self.settings.over_refund == OverRefund::Reject && ask.cents > left {
             let is_empty = left == 0 && !held.is_empty();
-            return Err(if is_empty {
-                "already_refunded"
-            } else {
-                "over_refund"
-            });
+            return Err(if is_empty { "already_refunded" } else { "over_refund" });
         }
         held.push(ask.cents);
-        Ok(Receipt {
-            order: ask.order,
-            number: held.len(),
-            cents: ask.cents,
-        })
+        Ok(Receipt { order: ask.order, number: held.len(), cents: ask.cents })
     }
 
     /// Finishes everything, those that wait after those that they wait for.
@@ -217,12 +195,8 @@ struct Pair {
 
 impl Pair {
     fn new(dedupe: Dedupe, over_refund: OverRefund) -> Self {
-        let settings = PlanSettings {
-            dedupe,
-            over_refund,
-            key_ttl_s: KEY_TTL_S,
-            ..PlanSettings::default()
-        };
+        let settings =
+            PlanSettings { dedupe, over_refund, key_ttl_s: KEY_TTL_S, ..PlanSettings::default() };
         let text = |cents: &u64| format!("\"{}.{:02}\"", cents / 100, cents % 100);
         let orders: Vec<String> = ORDERS
             .iter()
@@ -236,20 +210,13 @@ impl Pair {
             .collect();
         let mut bank = Trial::orders(&orders.join(",")).open();
         bank.set_plan(Plan::calm().with_settings(settings));
-        Self {
-            bank,
-            model: Model::new(settings),
-            pending: Vec::new(),
-        }
+        Self { bank, model: Model::new(settings), pending: Vec::new() }
     }
 
     fn request(ask: &Ask) -> Request<'static> {
         let amount = Amount::from_minor(ask.cents).unwrap();
-        let mut request = Request::refund(
-            ORDERS[ask.order].0,
-            amount.into(),
-            ask.key.map(|(_, name)| name),
-        );
+        let mut request =
+            Request::refund(ORDERS[ask.order].0, amount.into(), ask.key.map(|(_, name)| name));
         let caller = ask.key.and_then(|(caller, _)| caller);
         request.caller = caller.map(|caller| Caller::from_credential(caller.as_bytes()));
         request
@@ -258,19 +225,13 @@ impl Pair {
     fn heard(answer: Answer) -> Heard {
         match answer {
             Ok(Reply::Refunded(refunded)) => {
-                let order = ORDERS
-                    .iter()
-                    .position(|(id, ..)| *id == refunded.order.as_str());
+                let order = ORDERS.iter().position(|(id, ..)| *id == refunded.order.as_str());
                 let receipt = Receipt {
                     order: order.unwrap(),
                     number: refunded.number as usize,
                     cents: refunded.amount.minor(),
                 };
-                if refunded.is_replay {
-                    Heard::Replayed(receipt)
-                } else {
-                    Heard::Paid(receipt)
-                }
+                if refunded.is_replay { Heard::Replayed(receipt) } else { Heard::Paid(receipt) }
             }
             Err(CallError::Refused(refusal)) => Heard::Refused(refusal.code.as_str()),
             other => panic!("a calm bank answers {other:?}"),
@@ -296,10 +257,7 @@ impl Pair {
                 assert_eq!(heard, expected, "{ask:?}");
             }
             Step::Arrive(ask) => {
-                match (
-                    self.bank.arrive(&Self::request(&ask)),
-                    self.model.arrive(ask),
-                ) {
+                match (self.bank.arrive(&Self::request(&ask)), self.model.arrive(ask)) {
                     (Arrival::Answered(answer), Err(expected)) => {
                         assert_eq!(Self::heard(answer), expected, "{ask:?}");
                     }
@@ -365,11 +323,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// Runs a property on 256 cases, the same every time.
 fn hold<T: std::fmt::Debug>(strategy: impl Strategy<Value = T>, property: impl Fn(T)) {
-    let config = Config {
-        cases: 256,
-        failure_persistence: None,
-        ..Config::default()
-    };
+    let config = Config { cases: 256, failure_persistence: None, ..Config::default() };
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
     let mut runner = TestRunner::new_with_rng(config, rng);
     let held = runner.run(&strategy, |value| {
@@ -389,10 +343,7 @@ fn agrees(dedupe: Dedupe) {
         pair.compare();
         let read = History::parse(&pair.bank.history().to_string()).unwrap();
         assert_eq!(&read.history, pair.bank.history());
-        assert_eq!(
-            orders_of(&Grade::of(&read.history, None)),
-            orders_of(&grade)
-        );
+        assert_eq!(orders_of(&Grade::of(&read.history, None)), orders_of(&grade));
     });
 }
 

@@ -132,11 +132,7 @@ pub(crate) fn told_of(answer: Answer) -> &'static str {
 /// The refunds that an order holds, as decimal text.
 pub(crate) fn held(bank: &Bank, order: &str) -> Vec<String> {
     let account = bank.ledger().account(bank.ledger().find(order).unwrap());
-    account
-        .refunds()
-        .iter()
-        .map(|amount| amount.display(account.currency()).to_string())
-        .collect()
+    account.refunds().iter().map(|amount| amount.display(account.currency()).to_string()).collect()
 }
 
 /// The verdict on an order, in its word.
@@ -147,9 +143,7 @@ pub(crate) fn verdict_on(grade: &Grade, order: &str) -> &'static str {
 /// The causes that a grade names, order by order.
 pub(crate) fn causes(grade: &Grade) -> Vec<Cause> {
     let orders = grade.orders().iter();
-    orders
-        .flat_map(|order| order.causes.iter().map(|finding| finding.cause))
-        .collect()
+    orders.flat_map(|order| order.causes.iter().map(|finding| finding.cause)).collect()
 }
 
 /// The orders of a grade as JSON: all that does not depend on the plan's rules.
@@ -160,8 +154,6 @@ pub(crate) fn orders_of(grade: &Grade) -> serde_json::Value {
 
 /// The text of a file under `fixtures`.
 pub(crate) fn fixture(path: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fixtures")
-        .join(path);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(path);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
