@@ -124,7 +124,7 @@ fn the_keys_of_two_callers_never_meet() {
         request.caller = Some(Caller::from_credential(credential.as_bytes()));
         match bank.call(&request).unwrap() {
             badbank::call::Reply::Refunded(refunded) => refunded,
-            other => panic!("{other:?}"),
+            badbank::call::Reply::Order(state) => panic!("{state:?}"),
         }
     };
     let (first, second, again) = (send("A-1", "T1"), send("B-1", "T2"), send("B-1", "T2"));
@@ -372,7 +372,7 @@ fn retries_over_retries_multiply_and_the_bank_counts_them() {
         assert_eq!(tries.filter(|is_paid| *is_paid).count(), 0);
         let grade = bank.grade("A-1 could not be refunded; the service was unavailable.");
         assert_eq!(grade.calls(), calls);
-        assert_eq!(grade.order("A-1").unwrap().attempts.refund as u64, calls);
+        assert_eq!(u64::from(grade.order("A-1").unwrap().attempts.refund), calls);
         assert_eq!(bank.fault_log().lines().len() as u64, calls);
         assert_eq!(bank.fault_log().lines()[0], "A-1 refund #1 transient");
         assert_eq!(held(&bank, "A-1"), NOTHING);

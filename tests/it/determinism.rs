@@ -50,9 +50,16 @@ fn work(bank: &mut impl Payments, order: &Order) {
     let _state = bank.get_order(order.id());
 }
 
+/// The same with several orders, one after the other.
+fn work_on<'a>(bank: &mut impl Payments, orders: impl IntoIterator<Item = &'a Order>) {
+    for order in orders {
+        work(bank, order);
+    }
+}
+
 fn in_turn<'a>(orders: impl IntoIterator<Item = &'a Order>) -> Outcome {
     let mut bank = open();
-    orders.into_iter().for_each(|order| work(&mut bank, order));
+    work_on(&mut bank, orders);
     outcome(&mut bank)
 }
 
@@ -74,7 +81,7 @@ fn a_run_repeated_a_hundred_times_gives_the_same_bytes() {
 #[test]
 fn another_seed_gives_other_bytes() {
     let mut bank = Bank::open(&ticket(), Plan::article().seed(8));
-    ticket().orders().iter().for_each(|order| work(&mut bank, order));
+    work_on(&mut bank, ticket().orders());
     let (log, grade) = outcome(&mut bank);
     let (log_of_7, grade_of_7) = forward();
     assert_ne!(log.lines().nth(1), log_of_7.lines().nth(1));
@@ -127,7 +134,7 @@ fn threads_on_different_orders_change_nothing() {
         std::thread::scope(|scope| {
             for orders in ticket.orders().chunks(ticket.orders().len() / threads) {
                 let mut bank = bank.clone();
-                scope.spawn(move || orders.iter().for_each(|order| work(&mut bank, order)));
+                scope.spawn(move || work_on(&mut bank, orders));
             }
         });
         assert_eq!(outcome(&mut bank.lock()), forward(), "{threads} threads");
@@ -141,13 +148,13 @@ fn a_copy_of_a_bank_goes_on_as_the_bank_itself() {
     let ticket = ticket();
     let (first, rest) = ticket.orders().split_at(20);
     let mut bank = open();
-    first.iter().for_each(|order| work(&mut bank, order));
+    work_on(&mut bank, first);
     let mut copy = bank.clone();
-    rest.iter().for_each(|order| work(&mut copy, order));
+    work_on(&mut copy, rest);
     // What the copy did is not the bank's.
-    assert_eq!(bank.preview().calls() as usize, bank.history().call_count() as usize);
+    assert_eq!(bank.preview().calls(), bank.history().call_count());
     assert_eq!(bank.ledger().account(bank.ledger().find("A-64").unwrap()).refunds(), []);
-    rest.iter().for_each(|order| work(&mut bank, order));
+    work_on(&mut bank, rest);
     assert_eq!(outcome(&mut copy), outcome(&mut bank));
     assert_eq!(copy.history().to_string(), bank.history().to_string());
     assert_eq!(outcome(&mut bank), forward());
@@ -171,7 +178,7 @@ fn late_and_stale_answers_follow_from_the_calls_on_their_order_alone() {
     let ticket = ticket();
     let run = |orders: &[Order]| {
         let mut bank = Bank::open(&ticket, wild());
-        orders.iter().for_each(|order| work(&mut bank, order));
+        work_on(&mut bank, orders);
         outcome(&mut bank)
     };
     let forward = run(ticket.orders());
@@ -192,7 +199,7 @@ fn late_and_stale_answers_follow_from_the_calls_on_their_order_alone() {
         std::thread::scope(|scope| {
             for orders in orders.chunks(orders.len() / threads) {
                 let mut bank = bank.clone();
-                scope.spawn(move || orders.iter().for_each(|order| work(&mut bank, order)));
+                scope.spawn(move || work_on(&mut bank, orders));
             }
         });
         assert_eq!(outcome(&mut bank.lock()), forward, "{threads} threads");
@@ -204,7 +211,7 @@ fn late_and_stale_answers_follow_from_the_calls_on_their_order_alone() {
 /// The run under another plan.
 fn under(plan: Plan) -> (String, serde_json::Value) {
     let mut bank = Bank::open(&ticket(), plan);
-    ticket().orders().iter().for_each(|order| work(&mut bank, order));
+    work_on(&mut bank, ticket().orders());
     let grade = bank.grade("");
     (bank.fault_log().to_string(), orders_of(&grade))
 }
@@ -212,7 +219,7 @@ fn under(plan: Plan) -> (String, serde_json::Value) {
 #[test]
 fn a_run_replays_from_its_history_and_from_its_fault_log() {
     let mut bank = open();
-    ticket().orders().iter().for_each(|order| work(&mut bank, order));
+    work_on(&mut bank, ticket().orders());
     let grade = bank.grade("");
     let log = bank.fault_log().to_string();
     let recorded = (log.clone(), orders_of(&grade));
@@ -228,11 +235,9 @@ fn a_run_replays_from_its_history_and_from_its_fault_log() {
 #[test]
 fn a_replay_without_one_of_the_faults_is_another_run() {
     let (log, orders) = under(Plan::article().seed(7));
-    let shorter: String = log
-        .lines()
-        .filter(|line| !line.ends_with("refund #1 duplicate"))
-        .map(|line| format!("{line}\n"))
-        .collect();
+    let shorter: Vec<&str> =
+        log.lines().filter(|line| !line.ends_with("refund #1 duplicate")).collect();
+    let shorter = shorter.join("\n");
     let shorter: FaultLog = shorter.parse().unwrap();
     let replayed = under(Plan::replay(&shorter).unwrap());
     assert_ne!(replayed.0, log);

@@ -46,48 +46,50 @@ fn run_with(cause: Cause) -> Bank {
     let (k1, k2) = (Some("k1"), Some("k2"));
     let plain = ("A-1", None, "ok");
     match cause {
-        Cause::RacyDedupe => overlapping(one.dedupe(Dedupe::Racy), k1),
-        Cause::RepeatInFlight => overlapping(one, None),
+        Cause::RacyDedupe => overlapping(&one.dedupe(Dedupe::Racy), k1),
+        Cause::RepeatInFlight => overlapping(&one, None),
         Cause::RepeatAfterError => refused_and_paid(),
-        Cause::DuplicateDelivery => sent(one.script("A-1 refund #1", Fault::DUPLICATE), &[plain]),
+        Cause::DuplicateDelivery => sent(&one.script("A-1 refund #1", Fault::DUPLICATE), &[plain]),
         Cause::LateCommit => {
             let late = one.script("A-1 refund #1", "late".parse().unwrap());
-            sent(late, &[("A-1", None, "no_reply"), plain])
+            sent(&late, &[("A-1", None, "no_reply"), plain])
         }
         Cause::RepeatAfterTimeout => {
             let lost = one.script("A-1 refund #1", Fault::TIMEOUT);
-            sent(lost, &[("A-1", None, "no_reply"), plain])
+            sent(&lost, &[("A-1", None, "no_reply"), plain])
         }
-        Cause::RepeatAfterSuccess => sent(one, &[plain, plain]),
+        Cause::RepeatAfterSuccess => sent(&one, &[plain, plain]),
         Cause::RepeatAfterCrash => {
-            let mut bank = sent(one, &[plain]);
+            let mut bank = sent(&one, &[plain]);
             bank.crash();
             send(&mut bank, &[plain]);
             bank
         }
         Cause::StaleRead => {
             let stale = one.script("A-1 get_order #1", "stale".parse().unwrap());
-            let mut bank = sent(stale, &[plain]);
+            let mut bank = sent(&stale, &[plain]);
             assert_eq!(bank.get_order("A-1").unwrap().refunds, []);
             send(&mut bank, &[plain]);
             bank
         }
-        Cause::KeyIgnored => sent(one.dedupe(Dedupe::Off), &[("A-1", k1, "ok"), ("A-1", k1, "ok")]),
-        Cause::KeyChanged => sent(one, &[("A-1", k1, "ok"), ("A-1", k2, "ok")]),
+        Cause::KeyIgnored => {
+            sent(&one.dedupe(Dedupe::Off), &[("A-1", k1, "ok"), ("A-1", k1, "ok")])
+        }
+        Cause::KeyChanged => sent(&one, &[("A-1", k1, "ok"), ("A-1", k2, "ok")]),
         Cause::KeyExpired => {
-            let mut bank = sent(one.dedupe(Dedupe::Strict), &[("A-1", k1, "ok")]);
+            let mut bank = sent(&one.dedupe(Dedupe::Strict), &[("A-1", k1, "ok")]);
             bank.advance(Duration::from_secs(86_400));
             send(&mut bank, &[("A-1", k1, "ok")]);
             bank
         }
         Cause::OtherAmount => {
-            let mut bank = sent(one, &[plain]);
+            let mut bank = sent(&one, &[plain]);
             assert_eq!(told(&bank.refund("A-1", "4.25", None)), "ok");
             bank
         }
-        Cause::NeverTried => sent(Trial::orders(TWO), &[plain]),
+        Cause::NeverTried => sent(&Trial::orders(TWO), &[plain]),
         Cause::SwallowedByKey => {
-            sent(Trial::orders(TWO), &[("A-1", k1, "ok"), ("A-2", k1, "replayed")])
+            sent(&Trial::orders(TWO), &[("A-1", k1, "ok"), ("A-2", k1, "replayed")])
         }
         Cause::Refused => {
             let mut bank = one.reject().open();
@@ -97,21 +99,21 @@ fn run_with(cause: Cause) -> Bank {
         Cause::GaveUp => {
             let down =
                 one.script("A-1 refund #1", Fault::TRANSIENT).script("A-1 refund #2", Fault::LOST);
-            sent(down, &[("A-1", None, "unavailable"), ("A-1", None, "no_reply")])
+            sent(&down, &[("A-1", None, "unavailable"), ("A-1", None, "no_reply")])
         }
         other => panic!("no run shows {other:?} yet; add one"),
     }
 }
 
 /// The bank of a run in which these refunds were sent.
-fn sent(trial: Trial, refunds: &[(&str, Option<&str>, &str)]) -> Bank {
+fn sent(trial: &Trial, refunds: &[(&str, Option<&str>, &str)]) -> Bank {
     let mut bank = trial.open();
     send(&mut bank, refunds);
     bank
 }
 
 /// Two refunds of which the second arrives before the first is finished; both are executed.
-fn overlapping(trial: Trial, key: Option<&str>) -> Bank {
+fn overlapping(trial: &Trial, key: Option<&str>) -> Bank {
     let mut bank = trial.open();
     let (first, second) = (arrive(&mut bank, key), arrive(&mut bank, key));
     assert_eq!(finish(&mut bank, first), "ok");

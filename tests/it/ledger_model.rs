@@ -337,7 +337,9 @@ fn agrees(dedupe: Dedupe) {
     let over_refund = select(vec![OverRefund::Allow, OverRefund::Reject]);
     hold((over_refund, vec(step(), 1..60)), |(over_refund, steps)| {
         let mut pair = Pair::new(dedupe, over_refund);
-        steps.into_iter().for_each(|step| pair.step(step));
+        for step in steps {
+            pair.step(step);
+        }
         pair.model.settle();
         let grade = pair.bank.grade("");
         pair.compare();
@@ -374,6 +376,8 @@ fn another_model_would_be_found_out() {
     hold(vec(step(), 1..60), |steps| {
         let mut pair = Pair::new(Dedupe::FirstReply, over_refund);
         pair.model.settings.dedupe = Dedupe::Off;
-        steps.into_iter().for_each(|step| pair.step(step));
+        for step in steps {
+            pair.step(step);
+        }
     });
 }

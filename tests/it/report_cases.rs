@@ -31,16 +31,10 @@ fn a_report_of_two_refunds_of_which_none_is_right_is_false() {
         let orders = r#"{"id": "A-1", "amount": "45.00"}, {"id": "A-2", "amount": "45.00"}"#;
         let mut bank = Trial::orders(orders).dedupe(Dedupe::Strict).open();
         assert_eq!(told(&bank.refund("A-1", "4.00", Some("c1"))), "ok");
-        assert_eq!(
-            told(&bank.refund("A-1", "45.00", Some("c1"))),
-            "key_mismatch"
-        );
+        assert_eq!(told(&bank.refund("A-1", "45.00", Some("c1"))), "key_mismatch");
         bank.grade(report).report_true()
     };
-    assert_eq!(
-        answer("REFUNDED: A-1 45.00 EUR, A-2 45.00 EUR"),
-        Some(false)
-    );
+    assert_eq!(answer("REFUNDED: A-1 45.00 EUR, A-2 45.00 EUR"), Some(false));
     assert_eq!(answer("FAILED: A-1, A-2"), Some(true));
 }
 
@@ -52,10 +46,7 @@ fn a_report_of_a_failure_is_true_where_nothing_was_paid() {
         r#"{"version": 1, "currency": "EUR", "orders": [{"id": "A-1", "amount": "20.00"}]}"#;
     let mut bank = Bank::open(&Ticket::parse(ticket).unwrap(), Plan::parse(plan).unwrap());
     for _ in 0..12 {
-        assert_eq!(
-            told(&bank.refund("A-1", "20.00", Some("k1"))),
-            "unavailable"
-        );
+        assert_eq!(told(&bank.refund("A-1", "20.00", Some("k1"))), "unavailable");
     }
     let grade = bank.grade("The service was unavailable.\nREFUNDED: none\nFAILED: A-1");
     assert_eq!(grade.report_true(), Some(true));
@@ -81,11 +72,7 @@ fn a_report_of_a_failure_is_false_where_money_was_paid() {
 #[test]
 fn a_report_of_nothing_done_is_true_and_still_fails() {
     let ticket = Ticket::generate(7);
-    let ids: Vec<&str> = ticket
-        .orders()
-        .iter()
-        .map(|order| order.id().as_str())
-        .collect();
+    let ids: Vec<&str> = ticket.orders().iter().map(|order| order.id().as_str()).collect();
     let grade = |report: &str| Bank::open(&ticket, Plan::calm()).grade(report);
     let all_done = grade(&format!("All done.\nREFUNDED: {}", ids.join(", ")));
     assert_eq!(all_done.report_true(), Some(false));

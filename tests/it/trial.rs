@@ -22,7 +22,6 @@ macro_rules! assert_log {
 pub(crate) use assert_log;
 
 /// Lets insta look for snapshots in `folder` for as long as the guard lives.
-#[must_use]
 pub(crate) fn snapshots(folder: &str) -> insta::internals::SettingsBindDropGuard {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path(folder);
