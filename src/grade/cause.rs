@@ -141,7 +141,10 @@ fn extras(
     let mut ranked = equal.clone();
     // Second deliveries first, then repeated keys, then the rest; the latest of each first.
     ranked.sort_by_key(|commit| {
-        let is_second = commit.delivery.number > 1;
+        // A second delivery is one too many only if the first has paid.
+        let is_second = commits
+            .iter()
+            .any(|earlier| earlier.at < commit.at && earlier.call.id == commit.call.id);
         let bears_known_key =
             commits.iter().any(|earlier| earlier.at < commit.at && has_same_key(earlier, commit));
         let rank = if is_second {

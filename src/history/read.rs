@@ -58,12 +58,9 @@ impl History {
         let orders = reader.history.header.ticket.orders();
         reader.refunds = orders.iter().map(|order| order.refunded().len()).collect();
         let mut warning = None;
-        let mut offset = first.len() + 1;
-        let mut number = 1;
-        while let Some(rest) = text.get(offset..).filter(|rest| !rest.is_empty()) {
-            number += 1;
-            let line = rest.lines().next().unwrap_or("");
-            let is_complete = rest.len() > line.len();
+        for (index, line) in text.split_inclusive('\n').enumerate().skip(1) {
+            let number = index + 1;
+            let is_complete = line.ends_with('\n');
             let at = |error: DocumentError| DocumentError { line: number, ..error };
             match serde_json::from_str::<Line>(line) {
                 Ok(parsed) => {
@@ -76,7 +73,6 @@ impl History {
                 }
                 Err(error) => return Err(at(error.into())),
             }
-            offset += line.len() + 1 + usize::from(rest[line.len()..].starts_with('\r'));
         }
         Ok(ReadHistory { history: reader.history, warning })
     }
@@ -230,9 +226,19 @@ impl Reader {
             .copied()
             .ok_or_else(|| format!("call {number} was never invoked"))?;
         let id = self.history.call_id(call);
+        let record = self.history.call(call);
+        let currency = self.history.header.ticket.orders()[record.order.get()].currency();
         let is_same = line.op.is_none_or(|operation| operation == id.operation)
             && line.order.as_ref().is_none_or(|order| *order == *id.order)
-            && line.attempt.is_none_or(|attempt| attempt == id.attempt);
+            && line.attempt.is_none_or(|attempt| attempt == id.attempt)
+            && line
+                .amount
+                .as_ref()
+                .is_none_or(|text| Amount::parse(text, currency).ok() == record.amount)
+            && line
+                .key
+                .as_deref()
+                .is_none_or(|key| record.key.as_ref().is_some_and(|known| known.as_str() == key));
         if is_same {
             Ok(call)
         } else {
