@@ -1,0 +1,281 @@
+//! The runs of a server: each a bank of its own behind one lock, with a clock.
+//!
+//! A call arrives and, without latency, finishes under one hold of the lock: nothing is awaited between
+//! the decision and the commit. With latency its work is a task of its own, which outlives its client.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Notify, oneshot},
+    time::Instant,
+};
+
+use crate::{
+    bank::{Arrival, Bank, Pending},
+    call::{Answer, CallError, Request},
+    fault::{LostReply, Plan},
+    ticket::Ticket,
+};
+
+/// The runs of a server, by number; they share nothing.
+pub(super) struct Runs {
+    /// The data plane's URL, without a slash at its end.
+    base: String,
+    registry: Mutex<Registry>,
+}
+
+#[derive(Default)]
+struct Registry {
+    opened: u64,
+    runs: BTreeMap<u64, Arc<Run>>,
+}
+
+impl Runs {
+    pub(super) fn new(base: String) -> Self {
+        Self {
+            base,
+            registry: Mutex::default(),
+        }
+    }
+
+    /// The data plane's URL, without a slash at its end.
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// The base URL of a run.
+    pub(super) fn url(&self, id: u64) -> String {
+        format!("{}/runs/{id}", self.base)
+    }
+
+    /// Opens a run under the next number.
+    pub(super) fn open(&self, ticket: &Ticket, plan: Plan) -> Arc<Run> {
+        let mut registry = self.registry();
+        registry.opened += 1;
+        let id = registry.opened;
+        let run = Arc::new(Run::new(id, Bank::open(ticket, plan)));
+        registry.runs.insert(id, Arc::clone(&run));
+        run
+    }
+
+    /// The run that a path names.
+    pub(super) fn find(&self, name: &str) -> Option<Arc<Run>> {
+        let is_plain = name.bytes().all(|byte| byte.is_ascii_digit()) && !name.starts_with('0');
+        let id = name.parse().ok().filter(|_| is_plain)?;
+        self.get(id)
+    }
+
+    fn get(&self, id: u64) -> Option<Arc<Run>> {
+        self.registry().runs.get(&id).cloned()
+    }
+
+    pub(super) fn list(&self) -> Vec<Arc<Run>> {
+        self.registry().runs.values().cloned().collect()
+    }
+
+    /// Forgets a run; calls under way still get their answers.
+    pub(super) fn remove(&self, run: &Run) {
+        self.registry().runs.remove(&run.id);
+    }
+
+    /// Puts a fresh bank of the same ticket and plan in the place of a run's; calls under way go on in the
+    /// old one.
+    pub(super) fn reset(&self, run: &Run) {
+        let fresh = run.with_bank(|bank| Bank::open(bank.ticket(), bank.plan().clone()));
+        let fresh = Arc::new(Run::new(run.id, fresh));
+        self.registry().runs.insert(run.id, fresh);
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One ticket × plan × seed × program under test.
+pub(super) struct Run {
+    id: u64,
+    books: Mutex<Books>,
+    /// Told whenever a call has finished that another may wait for.
+    finished: Notify,
+}
+
+struct Books {
+    bank: Bank,
+    /// When the run's clock stood at 0.
+    opened: Instant,
+    /// What the control plane has added to the clock.
+    added: Duration,
+}
+
+/// How a call was taken in.
+enum Taken {
+    Answered(Answer),
+    /// To the caller as if it were under way, though nothing is.
+    Withheld(Answer),
+    UnderWay(Pending),
+}
+
+impl Run {
+    fn new(id: u64, bank: Bank) -> Self {
+        let books = Books {
+            bank,
+            opened: Instant::now(),
+            added: Duration::ZERO,
+        };
+        Self {
+            id,
+            books: Mutex::new(books),
+            finished: Notify::new(),
+        }
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Uses the bank, and wakes the calls that may have become ready by it.
+    pub(super) fn with_bank<T>(&self, use_bank: impl FnOnce(&mut Bank) -> T) -> T {
+        let result = use_bank(&mut self.books().bank);
+        self.finished.notify_waiters();
+        result
+    }
+
+    /// Moves the clock on; returns where it stands.
+    pub(super) fn advance(&self, by: Duration) -> u64 {
+        {
+            let mut books = self.books();
+            books.added = books.added.saturating_add(by);
+        }
+        self.books().bank.now_ms()
+    }
+
+    /// Makes a call; says also how its answer looks if it is lost.
+    pub(super) async fn call(self: &Arc<Self>, request: &Request<'_>) -> (Answer, LostReply) {
+        let (taken, latency, lost_reply) = self.take_in(request);
+        let answer = match taken {
+            Taken::Answered(answer) => answer,
+            Taken::Withheld(answer) => {
+                tokio::time::sleep(latency).await;
+                answer
+            }
+            Taken::UnderWay(pending) => {
+                let (sender, receiver) = oneshot::channel();
+                tokio::spawn(Arc::clone(self).carry_out(pending, latency, sender));
+                // The task is dropped unfinished only with the whole runtime, and this one with it.
+                receiver.await.unwrap_or(Err(CallError::Timeout))
+            }
+        };
+        (answer, lost_reply)
+    }
+
+    fn take_in(&self, request: &Request<'_>) -> (Taken, Duration, LostReply) {
+        let mut books = self.books();
+        let settings = *books.bank.plan().settings();
+        let latency = Duration::from_millis(settings.latency_ms);
+        let taken = match books.bank.arrive(request) {
+            // A request that is lost must not be told from a reply that is, not by time either.
+            Arrival::Answered(answer @ Err(CallError::Timeout)) if !latency.is_zero() => {
+                Taken::Withheld(answer)
+            }
+            Arrival::Answered(answer) => Taken::Answered(answer),
+            Arrival::Pending(pending) if latency.is_zero() => books
+                .bank
+                .finish(pending)
+                .map_or_else(Taken::UnderWay, Taken::Answered),
+            Arrival::Pending(pending) => Taken::UnderWay(pending),
+        };
+        (taken, latency, settings.lost_reply)
+    }
+
+    /// Finishes a call after its latency, whether its client is still there or not.
+    async fn carry_out(
+        self: Arc<Self>,
+        mut pending: Pending,
+        latency: Duration,
+        client: oneshot::Sender<Answer>,
+    ) {
+        if !latency.is_zero() {
+            tokio::time::sleep(latency).await;
+        }
+        loop {
+            // Taken before the attempt, so that no finish in between is missed.
+            let finished = self.finished.notified();
+            match self.finish(pending, client.is_closed()) {
+                Ok(answer) => {
+                    self.finished.notify_waiters();
+                    let _left = client.send(answer);
+                    return;
+                }
+                Err(again) => pending = again,
+            }
+            finished.await;
+        }
+    }
+
+    fn finish(&self, pending: Pending, has_left: bool) -> Result<Answer, Pending> {
+        let mut books = self.books();
+        if has_left {
+            books.bank.leave(&pending);
+        }
+        books.bank.finish(pending)
+    }
+
+    /// The bank, its clock set to now. The only place where a run reads the time.
+    fn books(&self) -> MutexGuard<'_, Books> {
+        // A step of the bank that panicked must not take the other runs' tools with it.
+        let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = books.opened.elapsed().saturating_add(books.added);
+        let behind = now.saturating_sub(Duration::from_millis(books.bank.now_ms()));
+        books.bank.advance(behind);
+        books
+    }
+}
+
+/// A run of a server, for the program that serves it; clones are the same run.
+#[derive(Clone)]
+pub struct RunHandle {
+    runs: Arc<Runs>,
+    run: Arc<Run>,
+}
+
+impl RunHandle {
+    pub(super) fn new(runs: Arc<Runs>, run: Arc<Run>) -> Self {
+        Self { runs, run }
+    }
+
+    /// Number of the run, from 1.
+    pub fn id(&self) -> u64 {
+        self.run.id
+    }
+
+    /// The run's base URL on the data plane.
+    pub fn url(&self) -> String {
+        self.runs.url(self.run.id)
+    }
+
+    /// Uses the run's bank; calls wait meanwhile, so be brief.
+    ///
+    /// After a reset by the control plane this is the fresh bank; after a deletion, still the last one.
+    pub fn with_bank<T>(&self, use_bank: impl FnOnce(&mut Bank) -> T) -> T {
+        let current = self.runs.get(self.run.id);
+        current.as_ref().unwrap_or(&self.run).with_bank(use_bank)
+    }
+
+    /// Forgets the run, so that a server may make many of them; calls under way still get their answers.
+    pub fn close(&self) {
+        self.runs.remove(&self.run);
+    }
+}
+
+impl fmt::Debug for RunHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunHandle")
+            .field("url", &self.url())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,230 @@
+//! What goes over the wire: answers, refusals and their status codes.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    Response, StatusCode,
+    header::{self, HeaderName, HeaderValue},
+};
+use serde::{Serialize, Serializer};
+
+use crate::{
+    call::{Answer, CallError, OrderState, Refunded, Refusal, RefusalCode, Reply},
+    money::{Amount, Currency, Decimal},
+};
+
+/// The body of every answer.
+pub(super) type Body = Full<Bytes>;
+
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(super) const JSON_LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+pub(super) const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(super) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// Why a request gets no answer of the kind that it asked for (RFC 9457).
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    pub(super) status: StatusCode,
+    pub(super) code: &'static str,
+    pub(super) detail: String,
+}
+
+#[derive(Serialize)]
+struct ProblemBody<'a> {
+    r#type: &'static str,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    code: &'a str,
+}
+
+impl Problem {
+    pub(super) fn response(&self) -> Response<Body> {
+        let body = ProblemBody {
+            r#type: "about:blank",
+            title: self.status.canonical_reason().unwrap_or_default(),
+            status: self.status.as_u16(),
+            detail: &self.detail,
+            code: self.code,
+        };
+        response(self.status, PROBLEM, encode(&body))
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(Refusal { code, detail }: Refusal) -> Self {
+        Self {
+            status: status_of(code),
+            code: code.as_str(),
+            detail,
+        }
+    }
+}
+
+impl From<CallError> for Problem {
+    fn from(error: CallError) -> Self {
+        let (status, code) = match error {
+            CallError::Refused(refusal) => return refusal.into(),
+            CallError::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            CallError::Timeout => (StatusCode::GATEWAY_TIMEOUT, "timeout"),
+            CallError::Broken { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "server_error"),
+        };
+        let detail = error.to_string();
+        Self {
+            status,
+            code,
+            detail,
+        }
+    }
+}
+
+/// The status of a refusal.
+const fn status_of(code: RefusalCode) -> StatusCode {
+    match code {
+        RefusalCode::InvalidAmount | RefusalCode::InvalidKey | RefusalCode::InvalidBody => {
+            StatusCode::BAD_REQUEST
+        }
+        RefusalCode::UnknownOrder | RefusalCode::UnknownRun | RefusalCode::NotFound => {
+            StatusCode::NOT_FOUND
+        }
+        RefusalCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        RefusalCode::InFlight => StatusCode::CONFLICT,
+        RefusalCode::RunEnded => StatusCode::GONE,
+        RefusalCode::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        RefusalCode::UnsupportedType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        RefusalCode::KeyMismatch
+        | RefusalCode::OverRefund
+        | RefusalCode::AlreadyRefunded
+        | RefusalCode::CurrencyMismatch => StatusCode::UNPROCESSABLE_ENTITY,
+    }
+}
+
+/// What the data plane answers a call.
+pub(super) fn answer(answer: Answer) -> Response<Body> {
+    match answer {
+        Ok(Reply::Order(state)) => json(StatusCode::OK, &OrderBody::from(&state)),
+        Ok(Reply::Refunded(refunded)) => {
+            let mut response = json(StatusCode::CREATED, &RefundedBody::from(&refunded));
+            if refunded.is_replay {
+                let replayed = HeaderValue::from_static("true");
+                response.headers_mut().insert(REPLAYED, replayed);
+            }
+            response
+        }
+        Err(error) => Problem::from(error).response(),
+    }
+}
+
+#[derive(Serialize)]
+struct OrderBody<'a> {
+    id: &'a str,
+    currency: &'static str,
+    amount: Decimal,
+    refunded: Decimal,
+    refunds: Refunds<'a>,
+}
+
+impl<'a> From<&'a OrderState> for OrderBody<'a> {
+    fn from(state: &'a OrderState) -> Self {
+        let currency = state.currency;
+        Self {
+            id: &state.id,
+            currency: currency.code(),
+            amount: state.amount.display(currency),
+            refunded: state.refunded.display(currency),
+            refunds: Refunds {
+                amounts: &state.refunds,
+                currency,
+            },
+        }
+    }
+}
+
+/// The refunds of an order, numbered from 1.
+struct Refunds<'a> {
+    amounts: &'a [Amount],
+    currency: Currency,
+}
+
+#[derive(Serialize)]
+struct RefundLine {
+    number: usize,
+    amount: Decimal,
+}
+
+impl Serialize for Refunds<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let lines = self.amounts.iter().zip(1..);
+        serializer.collect_seq(lines.map(|(amount, number)| RefundLine {
+            number,
+            amount: amount.display(self.currency),
+        }))
+    }
+}
+
+#[derive(Serialize)]
+struct RefundedBody<'a> {
+    order: &'a str,
+    refund: u32,
+    amount: Decimal,
+    currency: &'static str,
+    message: Message<'a>,
+}
+
+/// The answer as a sentence.
+struct Message<'a>(&'a Refunded);
+
+impl Serialize for Message<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self.0)
+    }
+}
+
+impl<'a> From<&'a Refunded> for RefundedBody<'a> {
+    fn from(refunded: &'a Refunded) -> Self {
+        Self {
+            order: &refunded.order,
+            refund: refunded.number,
+            amount: refunded.amount.display(refunded.currency),
+            currency: refunded.currency.code(),
+            message: Message(refunded),
+        }
+    }
+}
+
+pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response<Body> {
+    response(status, JSON, encode(body))
+}
+
+pub(super) fn text(body: String) -> Response<Body> {
+    response(StatusCode::OK, TEXT, body)
+}
+
+pub(super) fn no_content() -> Response<Body> {
+    let mut response = Response::new(Body::default());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+pub(super) fn response(
+    status: StatusCode,
+    content_type: HeaderValue,
+    body: impl Into<Bytes>,
+) -> Response<Body> {
+    let mut response = Response::new(Body::new(body.into()));
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, content_type);
+    response
+}
+
+fn encode(body: &impl Serialize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(256);
+    serde_json::to_writer(&mut bytes, body)
+        .expect("a body has no map whose keys are not strings, and memory takes every byte");
+    bytes
+}
