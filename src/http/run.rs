@@ -102,6 +102,8 @@ pub(super) struct Run {
     books: Mutex<Books>,
     /// Told whenever a call has finished that another may wait for.
     finished: Notify,
+    /// Told when the run is over, which ends every latency.
+    ended: Notify,
 }
 
 struct Books {
@@ -131,6 +133,7 @@ impl Run {
             id,
             books: Mutex::new(books),
             finished: Notify::new(),
+            ended: Notify::new(),
         }
     }
 
@@ -140,8 +143,14 @@ impl Run {
 
     /// Uses the bank, and wakes the calls that may have become ready by it.
     pub(super) fn with_bank<T>(&self, use_bank: impl FnOnce(&mut Bank) -> T) -> T {
-        let result = use_bank(&mut self.books().bank);
+        let (result, has_ended) = {
+            let bank = &mut self.books().bank;
+            (use_bank(bank), bank.has_ended())
+        };
         self.finished.notify_waiters();
+        if has_ended {
+            self.ended.notify_waiters();
+        }
         result
     }
 
@@ -160,7 +169,7 @@ impl Run {
         let answer = match taken {
             Taken::Answered(answer) => answer,
             Taken::Withheld(answer) => {
-                tokio::time::sleep(latency).await;
+                self.pass(latency).await;
                 answer
             }
             Taken::UnderWay(pending) => {
@@ -199,9 +208,7 @@ impl Run {
         latency: Duration,
         client: oneshot::Sender<Answer>,
     ) {
-        if !latency.is_zero() {
-            tokio::time::sleep(latency).await;
-        }
+        self.pass(latency).await;
         loop {
             // Taken before the attempt, so that no finish in between is missed.
             let finished = self.finished.notified();
@@ -214,6 +221,21 @@ impl Run {
                 Err(again) => pending = again,
             }
             finished.await;
+        }
+    }
+
+    /// Lets a latency pass, unless the run ends before.
+    async fn pass(&self, latency: Duration) {
+        if latency.is_zero() {
+            return;
+        }
+        let ended = self.ended.notified();
+        if self.books().bank.has_ended() {
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(latency) => {}
+            () = ended => {}
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the data plane answers when nothing is wrong.
 
-use badbank::fault::Plan;
+use badbank::{Bank, fault::Plan};
 
 use crate::support::{TestServer, refunds, scripted, ticket};
 
@@ -118,7 +118,7 @@ fn a_report_is_written_down() {
         run.with_bank(|bank| bank.history().to_string())
             .contains("REFUNDED: A-1")
     );
-    run.with_bank(|bank| bank.settle());
+    run.with_bank(Bank::settle);
     assert_eq!(
         server.ask("POST", "/runs/1/report", &[], "x").code(),
         "run_ended"

@@ -1,12 +1,14 @@
 //! Calls that take time.
 
-use badbank::{fault::Plan, ledger::Dedupe};
+use badbank::{Bank, fault::Plan, ledger::Dedupe};
 use tokio::time::{Duration, Instant};
 
 use crate::support::{TestServer, refunds, request, scripted, ticket, wait_until};
 
 const PATH: &str = "/runs/1/orders/A-1/refunds";
 const BODY: &str = r#"{"amount":"42.50"}"#;
+/// Latency that no test lives to see the end of.
+const HOUR: u64 = 3_600_000;
 const KEY: [(&str, &str); 1] = [("Idempotency-Key", "k")];
 
 fn slow(plan: Plan, latency_ms: u64) -> Plan {
@@ -18,7 +20,7 @@ fn slow(plan: Plan, latency_ms: u64) -> Plan {
 #[test]
 fn a_client_that_leaves_cancels_nothing() {
     let server = TestServer::start();
-    let run = server.open(&ticket(), slow(Plan::calm(), 200));
+    let run = server.open(&ticket(), slow(Plan::calm(), 500));
     let mut connection = server.connect();
     connection.send(&request("POST", PATH, &[], BODY));
     wait_until(&run, |bank| bank.history().call_count() == 1);
@@ -63,12 +65,13 @@ fn a_repeat_that_waits_is_woken_under_a_faster_plan() {
 #[test]
 fn a_strict_bank_refuses_a_repeat_in_flight_at_once() {
     let server = TestServer::start();
-    let run = server.open(&ticket(), slow(Plan::calm().dedupe(Dedupe::Strict), 200));
+    let run = server.open(&ticket(), slow(Plan::calm().dedupe(Dedupe::Strict), HOUR));
     let mut first = server.connect();
     first.send(&request("POST", PATH, &KEY, BODY));
     wait_until(&run, |bank| bank.history().call_count() == 1);
     let second = server.ask("POST", PATH, &KEY, BODY);
     assert_eq!((second.status, second.code().as_str()), (409, "in_flight"));
+    run.with_bank(Bank::settle);
     assert_eq!(first.read().unwrap().status, 201);
     assert_eq!(refunds(&run), 1);
 }
@@ -76,30 +79,32 @@ fn a_strict_bank_refuses_a_repeat_in_flight_at_once() {
 #[test]
 fn a_racy_bank_pays_twice_what_overlaps() {
     let server = TestServer::start();
-    let run = server.open(&ticket(), slow(Plan::calm().dedupe(Dedupe::Racy), 100));
-    let mut first = server.connect();
-    let mut second = server.connect();
-    first.send(&request("POST", PATH, &KEY, BODY));
-    second.send(&request("POST", PATH, &KEY, BODY));
-    let numbers =
-        [first.read().unwrap(), second.read().unwrap()].map(|a| a.json()["refund"].clone());
-    assert!(
-        numbers.contains(&1.into()) && numbers.contains(&2.into()),
-        "{numbers:?}"
-    );
+    let run = server.open(&ticket(), slow(Plan::calm().dedupe(Dedupe::Racy), HOUR));
+    let mut calls = [server.connect(), server.connect()];
+    for call in &mut calls {
+        call.send(&request("POST", PATH, &KEY, BODY));
+    }
+    wait_until(&run, |bank| bank.history().call_count() == 2);
+    run.with_bank(Bank::settle);
+    let numbers = calls.map(|mut call| call.read().unwrap().json()["refund"].clone());
+    assert!(numbers.contains(&1.into()) && numbers.contains(&2.into()));
     assert_eq!(refunds(&run), 2);
 }
 
 #[test]
-fn a_run_that_ends_meanwhile_still_answers() {
+fn the_end_of_a_run_ends_every_wait() {
     let server = TestServer::start();
-    let run = server.open(&ticket(), slow(Plan::calm(), 200));
-    let mut connection = server.connect();
-    connection.send(&request("POST", PATH, &[], BODY));
-    wait_until(&run, |bank| bank.history().call_count() == 1);
-    run.with_bank(|bank| bank.settle());
+    let plan = slow(scripted(&[("A-1 refund #2", "lost")]), HOUR);
+    let run = server.open(&ticket(), plan);
+    let mut calls = [server.connect(), server.connect()];
+    for (call, count) in calls.iter_mut().zip(1..) {
+        call.send(&request("POST", PATH, &[], BODY));
+        wait_until(&run, |bank| bank.history().call_count() == count);
+    }
+    assert_eq!(server.control("POST", "/runs/1/grade", "").status, 200);
     assert_eq!(refunds(&run), 1);
-    assert_eq!(connection.read().unwrap().status, 201);
+    let [paid, lost] = calls.map(|mut call| call.read().unwrap().status);
+    assert_eq!((paid, lost), (201, 504));
 }
 
 #[test]

@@ -36,9 +36,7 @@ impl Refusals {
         );
         self.run.with_bank(|bank| {
             assert_eq!(bank.history().events().len(), before + 1);
-            let last = bank
-                .history()
-                .lines_from(before + 1 - usize::from(before == 0));
+            let last = bank.history().lines_from(before);
             assert!(last.contains(&format!(r#""code":"{code}""#)), "{last}");
             assert_untouched(bank);
         });
@@ -351,7 +349,7 @@ fn what_is_checked_first_is_refused_first() {
 fn a_run_that_has_ended_takes_no_calls() {
     let server = TestServer::start();
     let run = server.open(&ticket(), Plan::calm());
-    run.with_bank(|bank| bank.settle());
+    run.with_bank(Bank::settle);
     for (method, path) in [("GET", "/runs/1/orders/A-1"), ("POST", PATH)] {
         let answer = server.ask(method, path, &[], if method == "POST" { GOOD } else { "" });
         assert_eq!((answer.status, answer.code().as_str()), (410, "run_ended"));

@@ -1,7 +1,7 @@
 //! Listening, stopping, and runs beside each other.
 
 use badbank::{
-    Ticket,
+    Bank, Ticket,
     fault::Plan,
     http::{ControlOptions, ServerError, ServerOptions},
 };
@@ -75,7 +75,7 @@ fn hanging_clients_do_not_hold_the_server_up() {
 #[test]
 fn an_answer_on_its_way_is_still_given() {
     let server = TestServer::start();
-    let plan = Plan::parse(r#"{"version":1,"latency_ms":100}"#).unwrap();
+    let plan = Plan::parse(r#"{"version":1,"latency_ms":50}"#).unwrap();
     let run = server.open(&ticket(), plan);
     let mut connection = server.connect();
     connection.send(&request("POST", "/runs/1/orders/A-1/refunds", &[], BODY));
@@ -99,7 +99,7 @@ fn runs_share_nothing() {
         assert_eq!(answer.header("idempotent-replayed"), None);
         assert_eq!(refunds(handle), 1);
     }
-    first.with_bank(|bank| bank.settle());
+    first.with_bank(Bank::settle);
     assert_eq!(server.ask("GET", "/runs/1/orders/A-1", &[], "").status, 410);
     assert_eq!(server.ask("GET", "/runs/2/orders/A-1", &[], "").status, 200);
     second.close();
@@ -130,7 +130,7 @@ fn the_same_calls_leave_the_same_history_in_process_and_over_http() {
     let ticket = Ticket::generate(7);
     let plan = Plan::article().seed(7);
     let run = server.open(&ticket, plan.clone());
-    let mut bank = badbank::Bank::open(&ticket, plan);
+    let mut bank = Bank::open(&ticket, plan);
     let mut connection = server.connect();
     for order in ticket.orders().iter().cycle().take(200) {
         let amount = order.amount().display(order.currency());
