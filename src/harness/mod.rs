@@ -49,7 +49,7 @@ impl Harness {
         sleeper: &mut (impl Sleeper + ?Sized),
     ) -> Answer {
         // One key for all attempts: the bank sees one intent, however often it arrives.
-        let key = self.design.key(call.id);
+        let key = self.design.key(call);
         let mut retrying = self.design.retry().begin(self.seed, call.id.number());
         loop {
             let answer = send(call, key.as_deref(), bank);

@@ -179,14 +179,14 @@ fn the_model_alone_survives_a_lost_reply_by_looking() {
 fn a_second_delivery_is_only_caught_by_a_key() {
     let doubled = [("A-1 refund #1", Fate::Duplicate)];
     let refunds = Design::ALL.map(|design| Trial::run(design, &doubled).refunds());
-    assert_eq!(refunds, [2, 2, 1]);
+    assert_eq!(refunds, [2, 2, 1, 1]);
 }
 
 #[test]
 fn reads_are_retried_unseen_by_the_agent() {
     let script = [("A-1 get_order #1", Fate::Unavailable), ("A-1 get_order #2", Fate::Lost)];
     let turns = Design::ALL.map(|design| Trial::run(design, &script).outcome.agent_calls);
-    assert_eq!(turns, [5, 3, 3]);
+    assert_eq!(turns, [5, 3, 3, 3]);
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn layers_of_retries_multiply() {
         assert!(trial.claims("FAILED"), "{design}");
         trial.bank.attempts[&("A-1".to_owned(), "refund")]
     });
-    assert_eq!(calls, [3, 9, 9]);
+    assert_eq!(calls, [3, 9, 9, 9]);
 }
 
 #[test]
@@ -257,4 +257,38 @@ fn waits_are_counted_handed_to_the_sleeper_and_follow_from_the_seed() {
     assert_eq!(waits(7).len(), 8);
     assert_eq!(waits(7), waits(7));
     assert_ne!(waits(7), waits(8));
+}
+
+#[test]
+fn keys_are_the_call_id_or_the_intent() {
+    let ticket = Ticket::parse(
+        r#"{"version": 1, "currency": "EUR", "orders": [
+            {"id": "A-1", "amount": "5.00"}, {"id": "A-2", "amount": "9.00", "expect": ["3.00", "3.00"]}]}"#,
+    )
+    .unwrap();
+    let mut agent = crate::agent::Careful::new(&ticket);
+    let mut keys = Vec::new();
+    while let Turn::Calls(calls) = agent.turn() {
+        for call in calls {
+            if let Action::Refund(_) = call.action {
+                keys.push(Design::ALL.map(|design| design.key(&call)));
+                // Nobody answers, and nothing is known to have happened: the intent stays the same.
+                agent.answered(&call, &Err(CallError::Timeout));
+            } else {
+                let order = ticket.order(&call.order).unwrap();
+                let state = OrderState {
+                    id: order.id().clone(),
+                    currency: order.currency(),
+                    amount: order.amount(),
+                    refunded: Total::ZERO,
+                    refunds: Vec::new(),
+                };
+                agent.answered(&call, &Ok(Reply::Order(state)));
+            }
+        }
+    }
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(keys[0], [None, None, some("call-3"), some("refund:A-1")]);
+    assert_eq!(keys[1], [None, None, some("call-4"), some("refund:A-2/1")]);
+    assert_eq!(keys[2], [None, None, some("call-7"), some("refund:A-1")]);
 }
