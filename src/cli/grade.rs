@@ -15,7 +15,7 @@ pub(super) fn grade(arguments: &GradeArguments) -> Result<Exit, CliError> {
     let path = &arguments.history;
     let read = History::parse(&input::read(path)?).map_err(|error| input::refuse(path, &error))?;
     if let Some(warning) = &read.warning {
-        output::warn(&format!("{}: {warning}", path.display()));
+        output::warn(&format!("{}: {warning}", input::name(path).display()));
     }
     let report = arguments.report.as_ref().map(|path| input::read(path)).transpose()?;
     let grade = Grade::of(&read.history, report.as_deref());

@@ -28,7 +28,7 @@ pub(super) fn read(path: &Path) -> Result<String, CliError> {
         fs::read(path)
     };
     let bytes = bytes
-        .with_context(|| format!("{} cannot be read", path.display()))
+        .with_context(|| format!("{} cannot be read", name(path).display()))
         .map_err(CliError::usage)?;
     String::from_utf8(bytes).map_err(|error| {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()]
@@ -36,13 +36,18 @@ pub(super) fn read(path: &Path) -> Result<String, CliError> {
             .filter(|byte| **byte == b'\n')
             .count()
             + 1;
-        CliError::usage(anyhow!("{}:{line}: this is not UTF-8 text", path.display()))
+        CliError::usage(anyhow!("{}:{line}: this is not UTF-8 text", name(path).display()))
     })
+}
+
+/// A file as people call it.
+pub(super) fn name(path: &Path) -> &Path {
+    if path.as_os_str() == "-" { Path::new("stdin") } else { path }
 }
 
 /// An error about the content of a file.
 pub(super) fn refuse(path: &Path, error: &DocumentError) -> CliError {
-    CliError::usage(anyhow!(error.in_file(path)))
+    CliError::usage(anyhow!(error.in_file(name(path))))
 }
 
 /// The ticket of a file.
