@@ -198,6 +198,55 @@ pub enum Reply {
 /// How a call ended for its caller.
 pub type Answer = Result<Reply, CallError>;
 
+/// What becomes of an answer on its way to the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passage {
+    /// It arrives.
+    Whole,
+    /// It arrives late, and in pieces.
+    Slow,
+    /// It is cut short.
+    Truncated,
+    /// The connection is reset.
+    Reset,
+    /// The connection is closed without a byte.
+    Closed,
+    /// Nothing comes, and the connection stays open.
+    Hang,
+}
+
+/// An answer that the bank has sent, and what becomes of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// The answer.
+    pub answer: Answer,
+    /// What becomes of it.
+    pub passage: Passage,
+}
+
+impl Sent {
+    /// An answer that arrives.
+    pub(crate) const fn whole(answer: Answer) -> Self {
+        Self { answer, passage: Passage::Whole }
+    }
+
+    /// What the caller has in its hands.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`] as the bank answered, or as the passage has it.
+    pub fn received(self) -> Answer {
+        let broken = |detail: &str| Err(CallError::Broken { detail: detail.to_owned() });
+        match self.passage {
+            Passage::Whole | Passage::Slow => self.answer,
+            Passage::Truncated => broken("the answer was cut short"),
+            Passage::Reset => broken("connection reset"),
+            Passage::Closed => broken("connection closed"),
+            Passage::Hang => Err(CallError::Timeout),
+        }
+    }
+}
+
 /// Why there is no reply, and what the caller may conclude from that.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -205,6 +254,15 @@ pub enum CallError {
     /// The bank answered before it touched the ledger: nothing has happened.
     #[error("Service Unavailable. This attempt made no changes.")]
     Unavailable,
+    /// The bank takes no further requests for the moment: nothing has happened.
+    #[error("Too many requests. This attempt made no changes.")]
+    RateLimited {
+        /// Seconds after which to come again.
+        retry_after_s: u64,
+    },
+    /// Something went wrong inside the bank: the call may or may not have been executed.
+    #[error("An internal error occurred.")]
+    ServerError,
     /// No answer came: the call may or may not have been executed.
     #[error("The request may or may not have been processed.")]
     Timeout,
@@ -223,14 +281,18 @@ impl CallError {
     /// Whether the same call may meet a better fate.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unavailable | Self::Timeout | Self::Broken { .. } => true,
+            Self::Unavailable
+            | Self::RateLimited { .. }
+            | Self::ServerError
+            | Self::Timeout
+            | Self::Broken { .. } => true,
             Self::Refused(refusal) => refusal.code == RefusalCode::InFlight,
         }
     }
 
     /// Whether nobody can know if the call was executed.
     pub fn is_indeterminate(&self) -> bool {
-        matches!(self, Self::Timeout | Self::Broken { .. })
+        matches!(self, Self::Timeout | Self::ServerError | Self::Broken { .. })
     }
 }
 
@@ -305,6 +367,8 @@ refusal_codes! {
     AlreadyRefunded = "already_refunded",
     /// Not the order's currency.
     CurrencyMismatch = "currency_mismatch",
+    /// The key is bound to a failure.
+    ServerError = "server_error",
 }
 
 impl FromStr for RefusalCode {
@@ -322,6 +386,7 @@ impl From<LedgerError> for Refusal {
             LedgerError::InFlight => RefusalCode::InFlight,
             LedgerError::ExceedsRefundable { .. } => RefusalCode::OverRefund,
             LedgerError::AlreadyRefunded { .. } => RefusalCode::AlreadyRefunded,
+            LedgerError::Failed => RefusalCode::ServerError,
         };
         Self::new(code, error)
     }

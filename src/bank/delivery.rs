@@ -2,7 +2,7 @@
 
 use super::{Bank, Open};
 use crate::{
-    call::{Answer, CallError, OrderState, Refunded, Refusal, Reply},
+    call::{CallError, OrderState, Passage, Refunded, Refusal, Reply, Sent},
     fault::{Commit, Fault, Told as FaultTold},
     history::{CallIndex, Delivery as Number, Event, Failure, Replayed, Shown, Silence},
     ledger::{
@@ -31,14 +31,8 @@ pub(super) struct Course {
 /// What the caller will hear.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Told {
-    /// The ledger's answer to the first delivery.
-    Reply,
-    /// That nothing was changed.
-    Unavailable,
-    /// Nothing.
-    Timeout,
-    /// The order without its newest so many commits.
-    Stale(u32),
+    /// What its fault has it hear.
+    Fault(FaultTold),
     /// Nothing, since it has left.
     Left,
     /// Nothing more: it was answered before its delivery arrived.
@@ -47,12 +41,7 @@ pub(super) enum Told {
 
 impl From<Option<Fault>> for Told {
     fn from(fault: Option<Fault>) -> Self {
-        match fault.map(Fault::told) {
-            None | Some(FaultTold::Reply) => Self::Reply,
-            Some(FaultTold::Unavailable) => Self::Unavailable,
-            Some(FaultTold::Timeout) => Self::Timeout,
-            Some(FaultTold::Stale(commits)) => Self::Stale(commits.get()),
-        }
+        Self::Fault(fault.map_or(FaultTold::Reply, Fault::told))
     }
 }
 
@@ -62,6 +51,8 @@ pub(super) enum Deliveries {
     #[default]
     None,
     One(Stage),
+    /// Fails inside, and binds its key to that.
+    Failing(Stage),
     /// One after the other: the second arrives when the first has finished.
     Twice(Stage),
     /// Arrive, arrive, finish, finish.
@@ -98,7 +89,9 @@ impl Course {
         let is_done = |stage: &Stage| matches!(stage, Stage::Done(_));
         match &self.deliveries {
             Deliveries::None => false,
-            Deliveries::One(stage) | Deliveries::Twice(stage) => is_done(stage),
+            Deliveries::One(stage) | Deliveries::Failing(stage) | Deliveries::Twice(stage) => {
+                is_done(stage)
+            }
             Deliveries::Overlapping(first, second) => is_done(first) && is_done(second),
         }
     }
@@ -114,7 +107,7 @@ impl Bank {
         &mut self,
         mut course: Course,
         fault: Option<Fault>,
-    ) -> Result<Course, Answer> {
+    ) -> Result<Course, Sent> {
         let commit = fault.map_or(Commit::Once, Fault::commit);
         match commit {
             Commit::Never => return Err(self.conclude(&course, None)),
@@ -124,7 +117,7 @@ impl Bank {
                 self.late.push(Late { course, due_after: calls.get() });
                 return Err(answer);
             }
-            Commit::Once | Commit::Twice | Commit::TwiceOverlapping => {}
+            Commit::Once | Commit::Twice | Commit::TwiceOverlapping | Commit::Stored => {}
         }
         let Some(amount) = course.amount else {
             self.history.record(course.call, Event::Arrive(course.call, 1));
@@ -140,18 +133,26 @@ impl Bank {
                 Deliveries::Overlapping(first, self.deliver(&course, 2, amount))
             }
             Commit::Twice => Deliveries::Twice(first),
+            Commit::Stored => Deliveries::Failing(first),
             _ => Deliveries::One(first),
         };
         Ok(course)
     }
 
     /// Takes a call as far as it goes; answers it unless it has to wait.
-    pub(super) fn proceed(&mut self, course: &mut Course) -> Option<Answer> {
+    pub(super) fn proceed(&mut self, course: &mut Course) -> Option<Sent> {
         // Taken out for as long as the bank works on them.
         let mut deliveries = std::mem::take(&mut course.deliveries);
         let outcome = match &mut deliveries {
             Deliveries::None => Some(None),
             Deliveries::One(stage) => self.push_on(course.call, 1, stage).map(Some),
+            Deliveries::Failing(stage) => {
+                if let Stage::Arrived(pending) = stage {
+                    let error = self.ledger.fail(pending);
+                    *stage = Stage::Done(self.refused(course.call, 1, error));
+                }
+                self.push_on(course.call, 1, stage).map(Some)
+            }
             Deliveries::Twice(first) => self.push_on(course.call, 1, first).map(|outcome| {
                 let amount = course.amount.expect("only a refund is delivered twice");
                 let mut second = self.deliver(course, 2, amount);
@@ -218,50 +219,81 @@ impl Bank {
     }
 
     /// Ends a call that would wait for ever.
-    pub(super) fn give_up(&mut self, mut course: Course) -> Answer {
-        course.told = Told::Reply;
+    pub(super) fn give_up(&mut self, mut course: Course) -> Sent {
+        course.told = Told::Fault(FaultTold::Reply);
         self.conclude(&course, Some(Err(LedgerError::InFlight)))
     }
 
     /// Answers a call: the ledger's outcome, or what the fault lets through. What is due lands before.
-    fn conclude(&mut self, course: &Course, outcome: Option<Outcome>) -> Answer {
+    fn conclude(&mut self, course: &Course, outcome: Option<Outcome>) -> Sent {
         let call = course.call;
-        let hidden = match course.told {
-            Told::Stale(commits) => commits.min(self.commits(course.order)),
+        let Told::Fault(told) = course.told else {
+            if matches!(course.told, Told::Left) {
+                self.answered(course, Event::Info(call, Silence::Left));
+            }
+            return Sent::whole(Err(CallError::Timeout));
+        };
+        let hidden = match told {
+            FaultTold::Stale(commits) => commits.get().min(self.commits(course.order)),
             _ => 0,
         };
-        let answer = match (course.told, outcome) {
-            (Told::Unavailable, _) => Err(CallError::Unavailable),
-            (Told::Timeout | Told::Left | Told::Answered, _) => Err(CallError::Timeout),
-            (Told::Reply | Told::Stale(_), None) => {
-                Ok(Reply::Order(self.read(course.order, hidden)))
-            }
-            (Told::Reply | Told::Stale(_), Some(Ok(executed))) => {
-                Ok(Reply::Refunded(self.receipt(executed)))
-            }
-            (Told::Reply | Told::Stale(_), Some(Err(error))) => {
-                Err(CallError::Refused(error.into()))
-            }
-        };
-        let event = match (&answer, course.told) {
-            (_, Told::Answered) => return answer,
-            (_, Told::Left) => Event::Info(call, Silence::Left),
-            (Ok(Reply::Refunded(_)), _) => Event::Ok(call, None),
-            (Ok(Reply::Order(state)), _) => {
+        let sent = self.sent(told, course.order, outcome, hidden);
+        // The caller's side of the matter, which the passage decides.
+        let event = match sent.clone().received() {
+            Ok(Reply::Refunded(_)) => Event::Ok(call, None),
+            Ok(Reply::Order(state)) => {
                 let refunds = u32::try_from(state.refunds.len()).unwrap_or(u32::MAX);
                 Event::Ok(call, Some(Shown { refunds, hidden }))
             }
-            (Err(CallError::Unavailable), _) => Event::Fail(call, Failure::Unavailable),
-            (Err(CallError::Refused(refusal)), _) => {
-                Event::Fail(call, Failure::Refused(refusal.code))
-            }
-            (Err(_), _) => Event::Info(call, Silence::Timeout),
+            Err(CallError::Unavailable) => Event::Fail(call, Failure::Unavailable),
+            Err(CallError::RateLimited { .. }) => Event::Fail(call, Failure::RateLimited),
+            Err(CallError::Refused(refusal)) => Event::Fail(call, Failure::Refused(refusal.code)),
+            Err(CallError::Timeout) => Event::Info(call, Silence::Timeout),
+            Err(CallError::ServerError) => Event::Info(call, Silence::ServerError),
+            Err(CallError::Broken { .. }) => Event::Info(call, Silence::Broken),
         };
+        self.answered(course, event);
+        sent
+    }
+
+    fn answered(&mut self, course: &Course, event: Event) {
         if !self.late.is_empty() {
             self.land_due(course);
         }
-        self.history.record(call, event);
-        answer
+        self.history.record(course.call, event);
+    }
+
+    /// What the bank sends, and what becomes of it on its way.
+    fn sent(
+        &self,
+        told: FaultTold,
+        order: OrderIndex,
+        outcome: Option<Outcome>,
+        hidden: u32,
+    ) -> Sent {
+        let broken = |passage| Sent { answer: Err(CallError::Timeout), passage };
+        let passage = match told {
+            FaultTold::Unavailable => return Sent::whole(Err(CallError::Unavailable)),
+            FaultTold::Timeout => return Sent::whole(Err(CallError::Timeout)),
+            FaultTold::RateLimited => {
+                let retry_after_s = self.plan.settings().retry_after_s;
+                return Sent::whole(Err(CallError::RateLimited { retry_after_s }));
+            }
+            FaultTold::ServerError => return Sent::whole(Err(CallError::ServerError)),
+            FaultTold::Reset => return broken(Passage::Reset),
+            FaultTold::Closed => return broken(Passage::Closed),
+            FaultTold::Hang => return broken(Passage::Hang),
+            FaultTold::Reply | FaultTold::Stale(_) => Passage::Whole,
+            FaultTold::Truncated => Passage::Truncated,
+            FaultTold::Slow => Passage::Slow,
+        };
+        let answer = match outcome {
+            None => Ok(Reply::Order(self.read(order, hidden))),
+            Some(Ok(executed)) => Ok(Reply::Refunded(self.receipt(executed))),
+            Some(Err(LedgerError::Failed)) => Err(CallError::ServerError),
+            Some(Err(error)) => Err(CallError::Refused(error.into())),
+        };
+        Sent { answer, passage }
     }
 
     /// Counts a further call on an order, and lets land what was waiting for it, by attempt.

@@ -14,7 +14,7 @@ pub use self::shared::SharedBank;
 use crate::{
     call::{
         AmountInput, Answer, CallError, Operation, OrderState, Payments, Refunded, Refusal,
-        RefusalCode, Reply, Request,
+        RefusalCode, Reply, Request, Sent,
     },
     fault::{FaultLog, Injector, Plan},
     grade::{Evidence, Grade},
@@ -73,14 +73,14 @@ pub struct Bank {
 #[derive(Clone, Debug)]
 enum Open {
     UnderWay(Course),
-    Concluded(Answer),
+    Concluded(Sent),
 }
 
 /// What an arriving call leads to.
 #[derive(Debug)]
 pub enum Arrival {
     /// It is answered.
-    Answered(Answer),
+    Answered(Sent),
     /// It is under way until it is finished.
     Pending(Pending),
 }
@@ -227,14 +227,14 @@ impl Bank {
     /// As the bank answers. A call that would have to wait for one that is still under way is told
     /// [`RefusalCode::InFlight`], since nobody else could finish that one meanwhile.
     pub fn call(&mut self, request: &Request<'_>) -> Answer {
-        let mut course = match self.begin(request) {
-            Ok(course) => course,
-            Err(answer) => return answer,
+        let sent = match self.begin(request) {
+            Err(sent) => sent,
+            Ok(mut course) => match self.proceed(&mut course) {
+                Some(sent) => sent,
+                None => self.give_up(course),
+            },
         };
-        match self.proceed(&mut course) {
-            Some(answer) => answer,
-            None => self.give_up(course),
-        }
+        sent.received()
     }
 
     /// Takes a call in: numbers it, decides its fault, and lets its first delivery arrive.
@@ -254,7 +254,7 @@ impl Bank {
     /// # Errors
     ///
     /// Gives the call back if it waits for the first refund under its key, which is not finished.
-    pub fn finish(&mut self, pending: Pending) -> Result<Answer, Pending> {
+    pub fn finish(&mut self, pending: Pending) -> Result<Sent, Pending> {
         match self.open.remove(&pending.0) {
             Some(Open::Concluded(answer)) => Ok(answer),
             Some(Open::UnderWay(mut course)) => self.proceed(&mut course).ok_or_else(|| {
@@ -314,15 +314,15 @@ impl Bank {
         self.history.turn_away(TurnedAway { code, operation, order });
     }
 
-    fn begin(&mut self, request: &Request<'_>) -> Result<Course, Answer> {
+    fn begin(&mut self, request: &Request<'_>) -> Result<Course, Sent> {
         if self.has_ended {
             let refusal =
                 Refusal::new(RefusalCode::RunEnded, "the run has ended; it takes no further calls");
-            return Err(Err(refusal.into()));
+            return Err(Sent::whole(Err(refusal.into())));
         }
         let checked = self.check(request).map_err(|refusal| {
             self.turn_away(Some(request.operation), Some(request.order), refusal.code);
-            Err(refusal.into())
+            Sent::whole(Err(refusal.into()))
         })?;
         let Checked { order, amount, key } = checked;
         let operation = request.operation;

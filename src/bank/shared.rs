@@ -61,14 +61,14 @@ impl SharedBank {
     pub fn call(&self, request: &Request<'_>) -> Answer {
         let mut bank = self.lock();
         let mut pending = match bank.arrive(request) {
-            Arrival::Answered(answer) => return answer,
+            Arrival::Answered(sent) => return sent.received(),
             Arrival::Pending(pending) => pending,
         };
         loop {
             match bank.finish(pending) {
-                Ok(answer) => {
+                Ok(sent) => {
                     self.shared.finished.notify_all();
-                    return answer;
+                    return sent.received();
                 }
                 Err(again) => pending = again,
             }

@@ -62,7 +62,7 @@ pub(super) fn plan(name_or_path: &str) -> Result<Plan, CliError> {
     }
     let path = Path::new(name_or_path);
     if !path.exists() {
-        let names = NAMED_PLANS.map(|plan| plan.name).join(", ");
+        let names = NAMED_PLANS.iter().map(|plan| plan.name).collect::<Vec<_>>().join(", ");
         return Err(CliError::usage(anyhow!(
             "`{name_or_path}` is neither a plan ({names}) nor a file"
         )));

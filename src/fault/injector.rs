@@ -6,7 +6,7 @@ use rand::Rng;
 use rand_pcg::Pcg64;
 use siphasher::sip128::SipHasher13;
 
-use super::{Attempts, Fault, On, Plan, Rate, Trigger};
+use super::{Attempts, Burst, Fault, On, Plan, Rate, Trigger};
 use crate::{
     call::Operation,
     ledger::OrderIndex,
@@ -37,15 +37,18 @@ impl OrderHash {
     }
 }
 
-/// One draw per call, from its identity alone.
-fn draw(seed: Seed, operation: Operation, order: OrderHash, attempt: u32) -> u64 {
+/// The stream that the states of bursts are drawn from.
+const BURST_STREAM: u128 = 0x6275_7273_7473_0000_0000_0000_0000_0001;
+
+/// One draw per call and stream, from the call's identity alone.
+fn draw(seed: Seed, operation: Operation, order: OrderHash, attempt: u32, stream: u128) -> u64 {
     let operation: u64 = match operation {
         Operation::GetOrder => 1,
         Operation::Refund => 2,
     };
     let a = mix(seed.number() ^ order.low);
     let b = mix(a ^ order.high ^ (operation << 32) ^ u64::from(attempt));
-    Pcg64::new(u128::from(a) << 64 | u128::from(b), STREAM).next_u64()
+    Pcg64::new(u128::from(a) << 64 | u128::from(b), stream).next_u64()
 }
 
 /// A part of the unit interval, up to `below` billionths.
@@ -78,6 +81,16 @@ pub struct Injector {
     rates_of_order: BTreeMap<(OrderIndex, Operation), Vec<Slice>>,
     scripts_of_all: Vec<Scripted>,
     scripts_of_order: BTreeMap<OrderIndex, Vec<Scripted>>,
+    bursts: Vec<Bursting>,
+}
+
+/// A rule that strikes in bad stretches.
+#[derive(Clone, Copy, Debug)]
+struct Bursting {
+    on: On,
+    order: Option<OrderIndex>,
+    burst: Burst,
+    fault: Fault,
 }
 
 impl Injector {
@@ -91,6 +104,7 @@ impl Injector {
             rates_of_order: BTreeMap::new(),
             scripts_of_all: Vec::new(),
             scripts_of_order: BTreeMap::new(),
+            bursts: Vec::new(),
         };
         let places: BTreeMap<&OrderId, OrderIndex> = orders
             .iter()
@@ -124,6 +138,10 @@ impl Injector {
                     }
                 }
                 (Trigger::Rate(_), None) => {}
+                (Trigger::Burst(burst), _) => {
+                    let order = index.map(|(index, _)| index);
+                    injector.bursts.push(Bursting { on: rule.on, order, burst, fault: rule.fault });
+                }
             }
         }
         injector
@@ -131,14 +149,40 @@ impl Injector {
 
     /// The fault that a call meets, if any.
     pub fn decide(&self, operation: Operation, order: OrderIndex, attempt: u32) -> Option<Fault> {
-        self.scripted(operation, order, attempt).or_else(|| {
+        let forced = self
+            .scripted(operation, order, attempt)
+            .or_else(|| self.bursting(operation, order, attempt));
+        forced.or_else(|| {
             let slices = self.slices(operation, order);
             if slices.is_empty() {
                 return None;
             }
-            let draw = draw(self.seed, operation, self.hashes[order.get()], attempt);
+            let draw = draw(self.seed, operation, self.hashes[order.get()], attempt, STREAM);
             let billionth = scale(draw, u64::from(Rate::WHOLE));
             slices.iter().find(|slice| billionth < u64::from(slice.below)).map(|slice| slice.fault)
+        })
+    }
+
+    /// The first rule of the plan for which the attempt lies in a bad stretch.
+    fn bursting(&self, operation: Operation, order: OrderIndex, attempt: u32) -> Option<Fault> {
+        let is_about = |rule: &&Bursting| {
+            rule.on.includes(operation) && rule.order.is_none_or(|only| only == order)
+        };
+        let mut rules = self.bursts.iter().filter(is_about);
+        rules.find(|rule| self.is_bad(rule.burst, operation, order, attempt)).map(|rule| rule.fault)
+    }
+
+    /// Whether the chain is in its bad state at an attempt: the chain of the attempts up to it, each of
+    /// which has its own draw.
+    fn is_bad(&self, burst: Burst, operation: Operation, order: OrderIndex, attempt: u32) -> bool {
+        let hash = self.hashes[order.get()];
+        let (good, bad) = (u64::from(burst.good.thousandths()), u64::from(burst.bad.thousandths()));
+        let draw = |attempt| draw(self.seed, operation, hash, attempt, BURST_STREAM);
+        let is_bad_at_first = scale(draw(1), good + bad) < bad;
+        (2..=attempt).fold(is_bad_at_first, |is_bad, attempt| {
+            // A stretch of mean length m ends with a chance of 1 in m.
+            let ends = scale(draw(attempt), if is_bad { bad } else { good }) < 1000;
+            is_bad != ends
         })
     }
 

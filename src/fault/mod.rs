@@ -15,8 +15,13 @@ use std::{fmt, num::NonZero, str::FromStr};
 pub use self::{
     injector::{Injector, OrderHash},
     log::FaultLog,
-    plan::{LostReply, NAMED_PLANS, NamedPlan, Plan, PlanError, PlanSettings},
-    rule::{Attempts, AttemptsError, On, OnError, Rate, RateError, Rule, Trigger},
+    plan::{
+        LostReply, NAMED_PLANS, NamedPlan, Plan, PlanError, PlanSettings, RetryAfter, Truncation,
+    },
+    rule::{
+        Attempts, AttemptsError, Burst, MeanLength, MeanLengthError, On, OnError, Rate, RateError,
+        Rule, Trigger,
+    },
 };
 use crate::{call::Operation, money::shorten};
 
@@ -34,6 +39,8 @@ pub enum Commit {
     TwiceOverlapping,
     /// It reaches the ledger right after so many further calls on its order have had their effect.
     Late(NonZero<u32>),
+    /// Nothing is executed, and that failure is bound to the key and answered ever after.
+    Stored,
 }
 
 /// What the caller is told.
@@ -48,6 +55,20 @@ pub enum Told {
     Timeout,
     /// The order without its newest so many commits.
     Stale(NonZero<u32>),
+    /// To come again later.
+    RateLimited,
+    /// That something went wrong inside.
+    ServerError,
+    /// Nothing: the connection is reset.
+    Reset,
+    /// Nothing: the connection is closed without a byte.
+    Closed,
+    /// Nothing: the connection stays open, and silent.
+    Hang,
+    /// The ledger's answer, cut short.
+    Truncated,
+    /// The ledger's answer, late and in pieces.
+    Slow,
 }
 
 /// A disagreement between the ledger and the caller: what happens to the money × what the caller is told.
@@ -108,6 +129,7 @@ impl fmt::Display for Commit {
             Self::Twice => f.write_str("twice"),
             Self::TwiceOverlapping => f.write_str("twice_overlapping"),
             Self::Late(calls) => write!(f, "late({calls})"),
+            Self::Stored => f.write_str("stored"),
         }
     }
 }
@@ -119,6 +141,13 @@ impl fmt::Display for Told {
             Self::Unavailable => f.write_str("unavailable"),
             Self::Timeout => f.write_str("timeout"),
             Self::Stale(commits) => write!(f, "stale({commits})"),
+            Self::RateLimited => f.write_str("rate_limited"),
+            Self::ServerError => f.write_str("server_error"),
+            Self::Reset => f.write_str("reset"),
+            Self::Closed => f.write_str("closed"),
+            Self::Hang => f.write_str("hang"),
+            Self::Truncated => f.write_str("truncated"),
+            Self::Slow => f.write_str("slow"),
         }
     }
 }
@@ -152,6 +181,7 @@ impl<'a> Word<'a> {
             ("once", None) => Some(Commit::Once),
             ("twice", None) => Some(Commit::Twice),
             ("twice_overlapping", None) => Some(Commit::TwiceOverlapping),
+            ("stored", None) => Some(Commit::Stored),
             _ => None,
         }
     }
@@ -162,6 +192,13 @@ impl<'a> Word<'a> {
             ("reply", None) => Some(Told::Reply),
             ("unavailable", None) => Some(Told::Unavailable),
             ("timeout", None) => Some(Told::Timeout),
+            ("rate_limited", None) => Some(Told::RateLimited),
+            ("server_error", None) => Some(Told::ServerError),
+            ("reset", None) => Some(Told::Reset),
+            ("closed", None) => Some(Told::Closed),
+            ("hang", None) => Some(Told::Hang),
+            ("truncated", None) => Some(Told::Truncated),
+            ("slow", None) => Some(Told::Slow),
             _ => None,
         }
     }
@@ -189,12 +226,40 @@ impl Fault {
     /// Never × timeout: the request is lost, which the caller cannot tell from a lost reply.
     pub const LOST: Self = Self { commit: Commit::Never, told: Told::Timeout };
 
+    /// Never × rate limited: to come again later.
+    pub const RATE_LIMITED: Self = Self { commit: Commit::Never, told: Told::RateLimited };
+    /// Once × server error: executed, and answered with an error.
+    pub const SERVER_ERROR: Self = Self { commit: Commit::Once, told: Told::ServerError };
+    /// Never × reset: the connection breaks before the request is read.
+    pub const RESET_BEFORE: Self = Self { commit: Commit::Never, told: Told::Reset };
+    /// Once × reset: the connection breaks after the request is executed.
+    pub const RESET_AFTER: Self = Self { commit: Commit::Once, told: Told::Reset };
+    /// Once × closed: the connection is closed without a byte after the request is executed.
+    pub const CLOSED: Self = Self { commit: Commit::Once, told: Told::Closed };
+    /// Once × hang: executed, and never answered on a connection that stays open.
+    pub const HANG: Self = Self { commit: Commit::Once, told: Told::Hang };
+    /// Once × truncated: executed, and the answer is cut short.
+    pub const TRUNCATED: Self = Self { commit: Commit::Once, told: Told::Truncated };
+    /// Once × slow: executed, and the answer comes late and in pieces.
+    pub const SLOW: Self = Self { commit: Commit::Once, told: Told::Slow };
+    /// Stored × server error: nothing is executed, and the key answers with that failure ever after.
+    pub const STORED_ERROR: Self = Self { commit: Commit::Stored, told: Told::ServerError };
+
     /// The faults that have a name of their own.
-    const NAMED: [(&'static str, Self); 4] = [
+    const NAMED: [(&'static str, Self); 13] = [
         ("transient", Self::TRANSIENT),
         ("timeout", Self::TIMEOUT),
         ("duplicate", Self::DUPLICATE),
         ("lost", Self::LOST),
+        ("rate_limited", Self::RATE_LIMITED),
+        ("server_error", Self::SERVER_ERROR),
+        ("reset_before", Self::RESET_BEFORE),
+        ("reset_after", Self::RESET_AFTER),
+        ("closed", Self::CLOSED),
+        ("hang", Self::HANG),
+        ("truncated", Self::TRUNCATED),
+        ("slow", Self::SLOW),
+        ("stored_error", Self::STORED_ERROR),
     ];
 
     /// The fault of two halves.
@@ -204,19 +269,20 @@ impl Fault {
     /// [`FaultError::Senseless`] where the halves contradict each other.
     pub const fn new(commit: Commit, told: Told) -> Result<Self, FaultError> {
         let reason = match (commit, told) {
+            (Commit::Once, Told::Reply) => "nothing goes wrong in it",
             (Commit::Once, Told::Stale(_)) => return Ok(Self { commit, told }),
             (_, Told::Stale(_)) => "a read is executed once, and what it shows is stale",
-            (Commit::Late(_), Told::Reply) => {
-                "a call that has not yet reached the ledger has no answer of the ledger's"
+            (Commit::Stored, Told::ServerError) => return Ok(Self { commit, told }),
+            (Commit::Stored, _) => {
+                "what is stored is a server error, and that is what the caller is told"
             }
-            (Commit::Never, Told::Reply) => {
-                "a call that the ledger never hears of has no answer of the ledger's"
+            (Commit::Never | Commit::Late(_), Told::Reply | Told::Truncated | Told::Slow) => {
+                "a call that the ledger has not heard of has no answer of the ledger's"
             }
-            (Commit::Once, Told::Reply) => "nothing goes wrong in it",
-            (
-                Commit::Once | Commit::Twice | Commit::TwiceOverlapping | Commit::Late(_),
-                Told::Unavailable,
-            ) => "`unavailable` tells the caller that nothing was changed, and money moves",
+            (Commit::Never, _) => return Ok(Self { commit, told }),
+            (_, Told::Unavailable | Told::RateLimited) => {
+                "it tells the caller that nothing was changed, and money moves"
+            }
             _ => return Ok(Self { commit, told }),
         };
         Err(FaultError::Senseless { commit, told, reason })
@@ -249,10 +315,13 @@ impl Fault {
     ///
     /// [`FaultError::NotOn`].
     pub fn check_on(self, operation: Operation) -> Result<(), FaultError> {
-        let is_of_read = matches!(self.told, Told::Stale(_));
-        let is_possible = match operation {
-            Operation::GetOrder => is_of_read || self.commit == Commit::Never,
-            Operation::Refund => !is_of_read,
+        let is_stale = matches!(self.told, Told::Stale(_));
+        let is_possible = match (operation, self.commit) {
+            (Operation::Refund, _) => !is_stale,
+            (Operation::GetOrder, Commit::Never) => true,
+            // A lost answer to a read is `lost`: nobody can tell whether it was executed.
+            (Operation::GetOrder, Commit::Once) => self.told != Told::Timeout,
+            (Operation::GetOrder, _) => false,
         };
         if is_possible { Ok(()) } else { Err(FaultError::NotOn { fault: self, operation }) }
     }
@@ -260,7 +329,7 @@ impl Fault {
     /// Whether a caller without a key may pay twice for it: it commits without a plain reply, or twice.
     pub const fn is_doubling(self) -> bool {
         match self.commit {
-            Commit::Never => false,
+            Commit::Never | Commit::Stored => false,
             Commit::Once => !matches!(self.told, Told::Reply | Told::Stale(_)),
             Commit::Twice | Commit::TwiceOverlapping | Commit::Late(_) => true,
         }
@@ -357,6 +426,16 @@ mod tests {
             "once(1)+timeout",
         ] {
             assert!(matches!(text.parse::<Fault>(), Err(FaultError::Unknown { .. })), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_named_fault_makes_sense_somewhere_and_reads_back() {
+        for (name, fault) in Fault::NAMED {
+            assert_eq!(Fault::new(fault.commit, fault.told), Ok(fault), "{name}");
+            assert_eq!(name.parse(), Ok(fault));
+            assert_eq!(fault.to_string(), name);
+            assert!(fault.check_on(Operation::Refund).is_ok(), "{name}");
         }
     }
 

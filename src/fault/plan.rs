@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attempts, Fault, FaultError, FaultLog, On, Rate, Rule, Trigger};
+use super::{Attempts, Fault, FaultError, FaultLog, Rate, Rule, Trigger};
 use crate::{
     call::{CallId, Operation},
     ledger::{Dedupe, LedgerSettings, OverRefund},
@@ -28,8 +28,31 @@ pub enum LostReply {
     Reset,
 }
 
+/// How `Retry-After` is written on the wire (RFC 9110, 10.2.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryAfter {
+    /// As whole seconds.
+    #[default]
+    Seconds,
+    /// As an HTTP date.
+    Date,
+}
+
+/// How an answer that is cut short announced its length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Truncation {
+    /// By `Content-Length`.
+    #[default]
+    ContentLength,
+    /// Not at all: it is chunked, and the last chunk never comes.
+    Chunked,
+}
+
 /// How the bank behaves, apart from its faults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PlanSettings {
     /// What happens to idempotency keys.
     pub dedupe: Dedupe,
@@ -41,6 +64,14 @@ pub struct PlanSettings {
     pub latency_ms: u64,
     /// How a lost reply looks on the wire.
     pub lost_reply: LostReply,
+    /// Seconds after which a rate-limited caller is told to come again.
+    pub retry_after_s: u64,
+    /// How that is written.
+    pub retry_after: RetryAfter,
+    /// How a truncated answer announced its length.
+    pub truncation: Truncation,
+    /// Milliseconds that a slow answer takes: half of them before its first byte.
+    pub slow_ms: u64,
 }
 
 impl Default for PlanSettings {
@@ -51,6 +82,10 @@ impl Default for PlanSettings {
             key_ttl_s: 86_400,
             latency_ms: 0,
             lost_reply: LostReply::default(),
+            retry_after_s: 1,
+            retry_after: RetryAfter::default(),
+            truncation: Truncation::default(),
+            slow_ms: 1000,
         }
     }
 }
@@ -111,29 +146,70 @@ pub struct NamedPlan {
     pub name: &'static str,
     /// What it shows.
     pub summary: &'static str,
-    make: fn() -> Plan,
+    /// Its rules, as JSON.
+    rules: &'static str,
 }
 
 impl NamedPlan {
     /// The plan of that name.
+    ///
+    /// # Panics
+    ///
+    /// Never: a test reads every one of them.
     pub fn plan(&self) -> Plan {
-        (self.make)()
+        let text = format!("{{\"version\": 1, \"rules\": {}}}", self.rules);
+        Plan::parse(&text).expect("the rules of a named plan are sound").named(self.name)
     }
 }
 
-/// The plans that badbank brings along.
-pub const NAMED_PLANS: [NamedPlan; 2] = [
-    NamedPlan {
-        name: "article",
-        summary: "15 % transient on every call, 15 % timeout and 10 % duplicate on refunds: retries pay twice, a key saves them",
-        make: Plan::article,
-    },
-    NamedPlan {
-        name: "calm",
-        summary: "no faults at all: a program that fails here fails anywhere",
-        make: Plan::calm,
-    },
-];
+macro_rules! named_plans {
+    ($($name:literal = $summary:literal, $rules:expr;)*) => {
+        /// The plans that badbank brings along.
+        pub const NAMED_PLANS: &[NamedPlan] = &[
+            $(NamedPlan { name: $name, summary: $summary, rules: $rules },)*
+        ];
+    };
+}
+
+named_plans! {
+    "article" = "a transient 503 on 15 % of all calls, 15 % lost replies and 10 % double deliveries on refunds: retries pay twice, a key saves them", r#"[
+        {"on": "*", "fault": "transient", "rate": 0.15},
+        {"on": "refund", "fault": "timeout", "rate": 0.15},
+        {"on": "refund", "fault": "duplicate", "rate": 0.10}]"#;
+    "calm" = "no faults at all: a program that fails here fails anywhere", "[]";
+    "lost-replies" = "30 % lost replies and 10 % lost requests, which nobody can tell apart: retrying blindly pays twice, not retrying misses", r#"[
+        {"on": "refund", "fault": "timeout", "rate": 0.3},
+        {"on": "*", "fault": "lost", "rate": 0.1}]"#;
+    "late-commits" = "30 % of the refunds reach the ledger only after the caller has looked: checking before repeating pays twice too", r#"[
+        {"on": "refund", "fault": "late(2)", "rate": 0.3}]"#;
+    "stale-reads" = "30 % lost replies, and half of the reads do not show the newest refund: checking before repeating pays twice too", r#"[
+        {"on": "refund", "fault": "timeout", "rate": 0.3},
+        {"on": "get_order", "fault": "stale", "rate": 0.5}]"#;
+    "brown-out" = "stretches of 503s and 429s, and some lost replies: too few attempts miss refunds, too many are a storm", r#"[
+        {"on": "refund", "fault": "transient", "burst": {"good": 4, "bad": 3}},
+        {"on": "get_order", "fault": "rate_limited", "burst": {"good": 6, "bad": 2}},
+        {"on": "refund", "fault": "timeout", "rate": 0.15}]"#;
+    "poison" = "every eighth order or so cannot be refunded, however often it is tried: a program must stop, and say so", r#"[
+        {"on": "refund", "fault": "transient", "burst": {"good": 700000, "bad": 100000}}]"#;
+    "everything" = "every fault there is, each now and then", r#"[
+        {"on": "*", "fault": "transient", "rate": 0.05},
+        {"on": "*", "fault": "lost", "rate": 0.03},
+        {"on": "*", "fault": "rate_limited", "rate": 0.03},
+        {"on": "*", "fault": "reset_before", "rate": 0.03},
+        {"on": "*", "fault": "server_error", "rate": 0.03},
+        {"on": "*", "fault": "reset_after", "rate": 0.03},
+        {"on": "*", "fault": "closed", "rate": 0.03},
+        {"on": "*", "fault": "truncated", "rate": 0.03},
+        {"on": "*", "fault": "slow", "rate": 0.01},
+        {"on": "get_order", "fault": "stale", "rate": 0.10},
+        {"on": "refund", "fault": "timeout", "rate": 0.08},
+        {"on": "refund", "fault": "duplicate", "rate": 0.08},
+        {"on": "refund", "fault": "late", "rate": 0.04},
+        {"on": "refund", "fault": "late(2)", "rate": 0.04},
+        {"on": "refund", "fault": "stored_error", "rate": 0.02},
+        {"on": "refund", "fault": "twice_overlapping+reply", "rate": 0.03},
+        {"on": "refund", "fault": "twice+timeout", "rate": 0.02}]"#;
+}
 
 /// The bank's settings and the rules that decide the faults, with a seed.
 ///
@@ -163,20 +239,9 @@ impl Plan {
     ///
     /// # Panics
     ///
-    /// Never: the rates come to less than 1.
+    /// Never: the plan is one of those that badbank brings along.
     pub fn article() -> Self {
-        let percent =
-            |percent: u32| Rate::from_billionths(percent * 10_000_000).expect("at most a whole");
-        let refund = On::One(Operation::Refund);
-        [
-            Rule::rate(On::All, Fault::TRANSIENT, percent(15)),
-            Rule::rate(refund, Fault::TIMEOUT, percent(15)),
-            Rule::rate(refund, Fault::DUPLICATE, percent(10)),
-        ]
-        .into_iter()
-        .try_fold(Self::default(), Self::rule)
-        .expect("the rates come to 0.4")
-        .named("article")
+        Self::find("article").expect("badbank brings the article's plan along")
     }
 
     /// No rules at all.
@@ -322,5 +387,21 @@ impl RateSums {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_named_plan_is_sound_and_the_two_spellings_of_its_name_are_one() {
+        for named in NAMED_PLANS {
+            let plan = named.plan();
+            assert_eq!(plan.name(), Some(named.name));
+            assert_eq!(Plan::find(&named.name.replace('-', "_")), Some(plan));
+        }
+        assert_eq!(Plan::article().rules().len(), 3);
+        assert_eq!(Plan::calm(), Plan::find("calm").unwrap());
     }
 }

@@ -1,9 +1,12 @@
 //! Reads a plan from JSON, version 1, and writes it.
 
-use serde::{Deserialize, Serialize, Serializer, de::Error as _, ser::SerializeStruct};
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 use serde_json::value::RawValue;
 
-use super::{Attempts, Fault, LostReply, On, Plan, PlanSettings, Rate, Rule, Trigger};
+use super::{
+    Attempts, Burst, Fault, LostReply, MeanLength, On, Plan, PlanSettings, Rate, RetryAfter, Rule,
+    Trigger, Truncation,
+};
 use crate::{
     document::{DocumentError, NumberText, Part, check_version},
     ledger::{Dedupe, OverRefund},
@@ -11,19 +14,23 @@ use crate::{
     ticket::OrderId,
 };
 
-/// The longest latency of a delivery: an hour.
-const LATENCY_MAX_MS: u64 = 3_600_000;
+/// The longest that a plan may make a caller wait: an hour.
+const TIME_MAX_MS: u64 = 3_600_000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PlanDocument<'a> {
     version: u32,
     seed: Option<Seed>,
-    dedupe: Option<Word<Dedupe>>,
+    dedupe: Option<Dedupe>,
     over_refund: Option<OverRefund>,
     key_ttl_s: Option<u64>,
     latency_ms: Option<u64>,
     lost_reply: Option<LostReply>,
+    retry_after_s: Option<u64>,
+    retry_after: Option<RetryAfter>,
+    truncation: Option<Truncation>,
+    slow_ms: Option<u64>,
     #[serde(borrow, default)]
     rules: Vec<&'a RawValue>,
 }
@@ -36,17 +43,14 @@ struct RuleDocument {
     fault: String,
     rate: Option<NumberText>,
     attempts: Option<NumberText>,
+    burst: Option<BurstDocument>,
 }
 
-/// A word that may be written in kebab-case or snake_case.
-struct Word<T>(T);
-
-impl<'de, T: serde::de::DeserializeOwned> Deserialize<'de> for Word<T> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let word = String::deserialize(deserializer)?.replace('-', "_");
-        let word = serde::de::value::StringDeserializer::<serde::de::value::Error>::new(word);
-        T::deserialize(word).map(Self).map_err(D::Error::custom)
-    }
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BurstDocument {
+    good: NumberText,
+    bad: NumberText,
 }
 
 impl Plan {
@@ -65,17 +69,22 @@ impl Plan {
         check_version("plan", document.version, part)?;
         let defaults = PlanSettings::default();
         let settings = PlanSettings {
-            dedupe: document.dedupe.map_or(defaults.dedupe, |word| word.0),
+            dedupe: document.dedupe.unwrap_or(defaults.dedupe),
             over_refund: document.over_refund.unwrap_or(defaults.over_refund),
             key_ttl_s: document.key_ttl_s.unwrap_or(defaults.key_ttl_s),
             latency_ms: document.latency_ms.unwrap_or(defaults.latency_ms),
             lost_reply: document.lost_reply.unwrap_or(defaults.lost_reply),
+            retry_after_s: document.retry_after_s.unwrap_or(defaults.retry_after_s),
+            retry_after: document.retry_after.unwrap_or(defaults.retry_after),
+            truncation: document.truncation.unwrap_or(defaults.truncation),
+            slow_ms: document.slow_ms.unwrap_or(defaults.slow_ms),
         };
-        if settings.latency_ms > LATENCY_MAX_MS {
-            let given = settings.latency_ms;
-            return Err(
-                part.error(format!("`latency_ms` is {given}; at most {LATENCY_MAX_MS} is allowed"))
-            );
+        for (field, given) in [("latency_ms", settings.latency_ms), ("slow_ms", settings.slow_ms)] {
+            if given > TIME_MAX_MS {
+                return Err(
+                    part.error(format!("`{field}` is {given}; at most {TIME_MAX_MS} is allowed"))
+                );
+            }
         }
         let mut plan = Self::default().with_settings(settings);
         if let Some(seed) = document.seed {
@@ -93,38 +102,54 @@ fn read_rule(part: Part<'_>) -> Result<Rule, DocumentError> {
     let document: RuleDocument = part.read()?;
     let on: On = document.on.parse().map_err(|error| part.error(error))?;
     let fault: Fault = document.fault.parse().map_err(|error| part.error(error))?;
-    let trigger = match (document.rate, document.attempts) {
-        (Some(rate), None) => {
+    let trigger = match (document.rate, document.attempts, document.burst) {
+        (Some(rate), None, None) => {
             Trigger::Rate(rate.0.parse::<Rate>().map_err(|error| part.error(error))?)
         }
-        (None, Some(attempts)) => {
+        (None, Some(attempts), None) => {
             Trigger::Attempts(attempts.0.parse::<Attempts>().map_err(|error| part.error(error))?)
         }
-        (Some(_), Some(_)) => return Err(part.error("a rule has `rate` or `attempts`, never both")),
-        (None, None) => {
-            return Err(
-                part.error("a rule needs `rate`, such as 0.15, or `attempts`, such as \"1-4\"")
-            );
+        (None, None, Some(burst)) => {
+            let mean = |field: &str, text: &NumberText| {
+                text.0
+                    .parse::<MeanLength>()
+                    .map_err(|error| part.error(format!("`{field}`: {error}")))
+            };
+            Trigger::Burst(Burst {
+                good: mean("good", &burst.good)?,
+                bad: mean("bad", &burst.bad)?,
+            })
         }
+        (None, None, None) => {
+            return Err(part.error(
+                "a rule needs `rate`, such as 0.15, or `attempts`, such as \"1-4\", or `burst`, such as {\"good\": 6, \"bad\": 2}",
+            ));
+        }
+        _ => return Err(part.error("a rule has one of `rate`, `attempts` and `burst`, never both")),
     };
     Ok(Rule { on, order: document.order, fault, trigger })
 }
 
+/// A plan as it is written, with everything that may be left out.
+#[derive(Serialize)]
+struct PlanLines<'a> {
+    version: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<Seed>,
+    #[serde(flatten)]
+    settings: &'a PlanSettings,
+    rules: &'a [Rule],
+}
+
 impl Serialize for Plan {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let settings = self.settings();
-        let mut plan = serializer.serialize_struct("Plan", 8)?;
-        plan.serialize_field("version", &1)?;
-        if let Some(seed) = self.named_seed() {
-            plan.serialize_field("seed", &seed)?;
+        PlanLines {
+            version: 1,
+            seed: self.named_seed(),
+            settings: self.settings(),
+            rules: self.rules(),
         }
-        plan.serialize_field("dedupe", &settings.dedupe)?;
-        plan.serialize_field("over_refund", &settings.over_refund)?;
-        plan.serialize_field("key_ttl_s", &settings.key_ttl_s)?;
-        plan.serialize_field("latency_ms", &settings.latency_ms)?;
-        plan.serialize_field("lost_reply", &settings.lost_reply)?;
-        plan.serialize_field("rules", self.rules())?;
-        plan.end()
+        .serialize(serializer)
     }
 }
 
@@ -137,17 +162,29 @@ impl Serialize for Rule {
         }
         rule.serialize_field("fault", &self.fault.to_string())?;
         match self.trigger {
-            Trigger::Rate(rate) => {
-                let number =
-                    RawValue::from_string(rate.to_string()).expect("a decimal is a JSON number");
-                rule.serialize_field("rate", &number)?;
-            }
+            Trigger::Rate(rate) => rule.serialize_field("rate", &number(rate))?,
             Trigger::Attempts(attempts) => {
-                rule.serialize_field("attempts", &attempts.to_string())?
+                rule.serialize_field("attempts", &attempts.to_string())?;
             }
+            Trigger::Burst(burst) => rule.serialize_field("burst", &BurstLines(burst))?,
         }
         rule.end()
     }
+}
+
+struct BurstLines(Burst);
+
+impl Serialize for BurstLines {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut burst = serializer.serialize_struct("Burst", 2)?;
+        burst.serialize_field("good", &number(self.0.good))?;
+        burst.serialize_field("bad", &number(self.0.bad))?;
+        burst.end()
+    }
+}
+
+fn number(decimal: impl std::fmt::Display) -> Box<RawValue> {
+    RawValue::from_string(decimal.to_string()).expect("a decimal is a JSON number")
 }
 
 #[cfg(test)]
@@ -161,6 +198,7 @@ mod tests {
         let text = r#"{"version": 1, "seed": 18446744073709551615, "dedupe": "first-reply", "lost_reply": "hang", "rules": [
             {"on": "*", "fault": "transient", "rate": 0.15},
             {"on": "refund", "order": "A-1", "fault": "twice+timeout", "attempts": "2-"},
+            {"on": "*", "fault": "rate-limited", "burst": {"good": 6, "bad": 2.5}},
             {"on": "get-order", "fault": "lost", "attempts": 3}]}"#;
         let plan = Plan::parse(text).unwrap();
         let written = serde_json::to_string(&plan).unwrap();

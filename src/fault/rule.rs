@@ -38,26 +38,10 @@ impl FromStr for Rate {
     type Err = RateError;
 
     fn from_str(text: &str) -> Result<Self, RateError> {
-        const PLACES: usize = 9;
-        let parsed = (|| {
-            let (whole, decimals) =
-                text.split_once('.').map_or((text, None), |(w, d)| (w, Some(d)));
-            let is_number =
-                |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-            let decimals = match decimals {
-                Some(decimals) if is_number(decimals) => decimals,
-                Some(_) => return None,
-                None => "",
-            };
-            if !is_number(whole) || whole.len() > 1 {
-                return None;
-            }
-            let padding = PLACES.checked_sub(decimals.len())?;
-            let digits =
-                whole.bytes().chain(decimals.bytes()).chain(std::iter::repeat_n(b'0', padding));
-            let billionths = digits.fold(0_u64, |sum, digit| sum * 10 + u64::from(digit - b'0'));
-            u32::try_from(billionths).ok().and_then(Self::from_billionths)
-        })();
+        let parsed = fixed_point(text, 9)
+            .filter(|_| text.split('.').next().is_some_and(|whole| whole.len() == 1))
+            .and_then(|billionths| u32::try_from(billionths).ok())
+            .and_then(Self::from_billionths);
         parsed.ok_or_else(|| RateError { text: shorten(text) })
     }
 }
@@ -184,9 +168,88 @@ pub struct OnError {
     pub text: String,
 }
 
+/// The mean length of a stretch of attempts, in whole thousandths; 1 or more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MeanLength(u32);
+
+/// A text that is not a mean length.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` is not a mean length; a mean length is a decimal from 1 to 1000000 with at most three places, such as 2.5"
+)]
+pub struct MeanLengthError {
+    /// The text, shortened.
+    pub text: String,
+}
+
+impl MeanLength {
+    const ONE: u32 = 1000;
+    const MAX: u32 = 1_000_000 * Self::ONE;
+
+    /// A mean of so many thousandths of an attempt; none under 1 and over a million.
+    pub const fn from_thousandths(thousandths: u32) -> Option<Self> {
+        if thousandths >= Self::ONE && thousandths <= Self::MAX {
+            Some(Self(thousandths))
+        } else {
+            None
+        }
+    }
+
+    /// The mean in thousandths.
+    pub const fn thousandths(self) -> u32 {
+        self.0
+    }
+}
+
+impl FromStr for MeanLength {
+    type Err = MeanLengthError;
+
+    fn from_str(text: &str) -> Result<Self, MeanLengthError> {
+        let thousandths = fixed_point(text, 3).and_then(|number| u32::try_from(number).ok());
+        thousandths
+            .and_then(Self::from_thousandths)
+            .ok_or_else(|| MeanLengthError { text: shorten(text) })
+    }
+}
+
+impl fmt::Display for MeanLength {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decimals = format!("{:03}", self.0 % Self::ONE);
+        let decimals = decimals.trim_end_matches('0');
+        let whole = self.0 / Self::ONE;
+        if decimals.is_empty() { write!(f, "{whole}") } else { write!(f, "{whole}.{decimals}") }
+    }
+}
+
+/// Digits with at most one point between them, as a whole number of units of so many places.
+fn fixed_point(text: &str, places: usize) -> Option<u64> {
+    let (whole, decimals) = text.split_once('.').map_or((text, None), |(w, d)| (w, Some(d)));
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(whole) || whole.len() > 9 || !decimals.is_none_or(is_number) {
+        return None;
+    }
+    let decimals = decimals.unwrap_or("");
+    let padding = places.checked_sub(decimals.len())?;
+    let digits = whole.bytes().chain(decimals.bytes()).chain(std::iter::repeat_n(b'0', padding));
+    Some(digits.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')))
+}
+
+/// A chain of two states over the attempts of an operation on an order: good stretches and bad ones.
+///
+/// The first attempt is in the bad state as often as the means have it in the long run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// Mean length of a good stretch.
+    pub good: MeanLength,
+    /// Mean length of a bad one.
+    pub bad: MeanLength,
+}
+
 /// What makes a rule strike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
+    /// A bad stretch; this beats every rate.
+    Burst(Burst),
     /// The call's draw.
     Rate(Rate),
     /// The call's attempt; this beats every rate.
@@ -274,6 +337,19 @@ mod tests {
             "0,1",
         ] {
             assert!(text.parse::<Rate>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mean_length_is_1_or_more() {
+        for (text, thousandths) in
+            [("1", 1000), ("2.5", 2500), ("1.001", 1001), ("1000000", 1_000_000_000)]
+        {
+            let mean: MeanLength = text.parse().unwrap();
+            assert_eq!((mean.thousandths(), mean.to_string().as_str()), (thousandths, text));
+        }
+        for text in ["", "0", "0.999", "-1", "1.0001", "1e3", "1000000.1", ".5", "99999999999"] {
+            assert!(text.parse::<MeanLength>().is_err(), "{text}");
         }
     }
 

@@ -10,6 +10,7 @@ use super::{
     judge::{Match, Surplus},
 };
 use crate::{
+    history::Silence,
     ledger::Dedupe,
     money::{Amount, Currency},
 };
@@ -78,7 +79,7 @@ causes! {
         "The first request was executed but its reply was lost; it was sent again without a key.";
     /// The repeat was sent after the first was answered with an error.
     RepeatAfterError = "repeat_after_error",
-        "The first request was executed but answered with an error; it was sent again without a key.";
+        "The first request was executed, but its caller got an error or a broken answer; it was sent again without a key.";
     /// The repeat was sent after the first was answered.
     RepeatAfterSuccess = "repeat_after_success",
         "The refund was already there for the caller to see, and was asked for again.";
@@ -140,7 +141,10 @@ fn extras(
     let mut ranked = equal.clone();
     // Second deliveries first, then repeated keys, then the rest; the latest of each first.
     ranked.sort_by_key(|commit| {
-        let is_second = commit.delivery.number > 1;
+        // A second delivery is one too many only if the first has paid.
+        let is_second = commits
+            .iter()
+            .any(|earlier| earlier.at < commit.at && earlier.call.id == commit.call.id);
         let bears_known_key =
             commits.iter().any(|earlier| earlier.at < commit.at && has_same_key(earlier, commit));
         let rank = if is_second {
@@ -212,8 +216,8 @@ fn repeat(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>, dedupe: 
     } else {
         match original.call.heard_by(extra.call.invoked) {
             None => Cause::RepeatInFlight,
-            Some(Heard::Nothing(_)) => Cause::RepeatAfterTimeout,
-            Some(Heard::Failed(_)) => Cause::RepeatAfterError,
+            Some(Heard::Nothing(Silence::Timeout | Silence::Left)) => Cause::RepeatAfterTimeout,
+            Some(Heard::Nothing(_) | Heard::Failed(_)) => Cause::RepeatAfterError,
             Some(Heard::Ok) => Cause::RepeatAfterSuccess,
         }
     }

@@ -10,8 +10,7 @@ use super::{
 };
 use crate::{
     call::{Operation, RefusalCode},
-    fault::{LostReply, PlanSettings},
-    ledger::{Dedupe, OverRefund},
+    fault::{Fault, PlanSettings},
     money::Amount,
     seed::Seed,
     ticket::Ticket,
@@ -24,27 +23,19 @@ struct HeaderLine<'a> {
     version: u32,
     seed: Seed,
     #[serde(flatten)]
-    settings: SettingsFields,
+    settings: PlanSettings,
     #[serde(flatten)]
     armed: ArmedFields,
     ticket: &'a Ticket,
-}
-
-/// How the bank behaves, as fields of a line.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct SettingsFields {
-    dedupe: Dedupe,
-    over_refund: OverRefund,
-    key_ttl_s: u64,
-    latency_ms: u64,
-    lost_reply: LostReply,
 }
 
 /// The faults to be expected, as fields of a line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ArmedFields {
     faults: Vec<String>,
-    doubling: bool,
+    /// Left out, it follows from the names.
+    doubling: Option<bool>,
+    #[serde(default)]
     scripted: Vec<ScriptFields>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unmatched: Vec<String>,
@@ -107,7 +98,7 @@ pub(super) struct Line {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct PlanFields {
     #[serde(flatten)]
-    settings: SettingsFields,
+    settings: PlanSettings,
     #[serde(flatten)]
     armed: ArmedFields,
 }
@@ -127,20 +118,6 @@ pub(super) struct RemainderOrder {
     pub(super) refunds: Vec<String>,
 }
 
-impl From<PlanSettings> for SettingsFields {
-    fn from(settings: PlanSettings) -> Self {
-        let PlanSettings { dedupe, over_refund, key_ttl_s, latency_ms, lost_reply } = settings;
-        Self { dedupe, over_refund, key_ttl_s, latency_ms, lost_reply }
-    }
-}
-
-impl From<SettingsFields> for PlanSettings {
-    fn from(fields: SettingsFields) -> Self {
-        let SettingsFields { dedupe, over_refund, key_ttl_s, latency_ms, lost_reply } = fields;
-        Self { dedupe, over_refund, key_ttl_s, latency_ms, lost_reply }
-    }
-}
-
 impl From<&Armed> for ArmedFields {
     fn from(armed: &Armed) -> Self {
         let scripted = armed.scripted.iter().map(|script| ScriptFields {
@@ -151,7 +128,7 @@ impl From<&Armed> for ArmedFields {
         });
         Self {
             faults: armed.faults.clone(),
-            doubling: armed.is_doubling,
+            doubling: Some(armed.is_doubling),
             scripted: scripted.collect(),
             unmatched: armed.unmatched.clone(),
         }
@@ -170,9 +147,10 @@ impl TryFrom<ArmedFields> for Armed {
                 fault: script.fault,
             })
         });
+        let doubles = |name: &String| name.parse().is_ok_and(Fault::is_doubling);
         Ok(Self {
+            is_doubling: fields.doubling.unwrap_or_else(|| fields.faults.iter().any(doubles)),
             faults: fields.faults,
-            is_doubling: fields.doubling,
             scripted: scripted.collect::<Result<_, String>>()?,
             unmatched: fields.unmatched,
         })
@@ -181,7 +159,7 @@ impl TryFrom<ArmedFields> for Armed {
 
 impl PlanFields {
     pub(super) fn into_change(self) -> Result<PlanChange, String> {
-        Ok(PlanChange { settings: self.settings.into(), armed: self.armed.try_into()? })
+        Ok(PlanChange { settings: self.settings, armed: self.armed.try_into()? })
     }
 }
 
@@ -191,7 +169,7 @@ impl Header {
             badbank: "history",
             version: 1,
             seed: self.seed,
-            settings: self.settings.into(),
+            settings: self.settings,
             armed: (&self.armed).into(),
             ticket: &self.ticket,
         }
@@ -263,10 +241,8 @@ impl History {
                 line.code = Some(request.code.as_str().to_owned());
             }
             Event::Plan(change) => {
-                line.plan = Some(PlanFields {
-                    settings: change.settings.into(),
-                    armed: (&change.armed).into(),
-                });
+                line.plan =
+                    Some(PlanFields { settings: change.settings, armed: (&change.armed).into() });
             }
             Event::Report(text) => line.text = Some(text.to_string()),
             Event::Settle(remainder) => {
@@ -344,13 +320,16 @@ impl Failure {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unavailable => "unavailable",
+            Self::RateLimited => "rate_limited",
             Self::Refused(code) => code.as_str(),
         }
     }
 
     pub(super) fn from_word(word: &str) -> Option<Self> {
-        if word == "unavailable" {
-            return Some(Self::Unavailable);
+        if let Some(known) =
+            [Self::Unavailable, Self::RateLimited].into_iter().find(|known| known.as_str() == word)
+        {
+            return Some(known);
         }
         word.parse::<RefusalCode>().ok().map(Self::Refused)
     }
@@ -362,10 +341,14 @@ impl Silence {
         match self {
             Self::Timeout => "timeout",
             Self::Left => "left",
+            Self::Broken => "broken",
+            Self::ServerError => "server_error",
         }
     }
 
     pub(super) fn from_word(word: &str) -> Option<Self> {
-        [Self::Timeout, Self::Left].into_iter().find(|known| known.as_str() == word)
+        [Self::Timeout, Self::Left, Self::Broken, Self::ServerError]
+            .into_iter()
+            .find(|known| known.as_str() == word)
     }
 }

@@ -10,7 +10,7 @@ mod read;
 pub use self::read::{HistoryError, ReadHistory};
 use crate::{
     call::{CallId, Operation, RefusalCode},
-    fault::{Attempts, Fault, FaultLog, On, Plan, PlanSettings, Rule, Trigger},
+    fault::{Attempts, Fault, FaultLog, On, Plan, PlanSettings, Rule, Told, Trigger},
     ledger::{Caller, IdempotencyKey, OrderIndex},
     money::Amount,
     seed::Seed,
@@ -54,7 +54,7 @@ pub struct Armed {
     pub is_doubling: bool,
     /// The scripted calls.
     pub scripted: Vec<Script>,
-    /// Rules at a rate for an order that the ticket lacks, in words.
+    /// Other rules for an order that the ticket lacks, in words.
     pub unmatched: Vec<String>,
 }
 
@@ -76,7 +76,10 @@ impl Armed {
         let mut armed = Self::default();
         for rule in plan.rules().iter().filter(|rule| rule.is_armed()) {
             let name = rule.fault.to_string();
-            armed.is_doubling |= rule.fault.is_doubling() && rule.on.includes(Operation::Refund);
+            // A stale read is armed here; whether it doubles shows when it hides something.
+            let is_stale = matches!(rule.fault.told(), Told::Stale(_));
+            let is_doubling = rule.fault.is_doubling() && rule.on.includes(Operation::Refund);
+            armed.is_doubling |= is_stale || is_doubling;
             armed.add(ticket, rule, &name);
             if !armed.faults.contains(&name) {
                 armed.faults.push(name);
@@ -94,7 +97,7 @@ impl Armed {
                 attempts: *attempts,
                 fault: fault.to_owned(),
             }),
-            Trigger::Rate(_) => {
+            Trigger::Rate(_) | Trigger::Burst(_) => {
                 if let Some(order) = order.as_ref().filter(|order| ticket.order(order).is_none()) {
                     let lacking =
                         on.operations().map(|operation| format!("{order} {operation} {fault}"));
@@ -245,6 +248,8 @@ pub struct Shown {
 pub enum Failure {
     /// The service was unavailable.
     Unavailable,
+    /// There were too many requests.
+    RateLimited,
     /// The ledger refused.
     Refused(RefusalCode),
 }
@@ -256,10 +261,16 @@ pub enum Silence {
     Timeout,
     /// The caller had left.
     Left,
+    /// The connection broke, or the answer was incomplete.
+    Broken,
+    /// Something went wrong inside, it was told.
+    ServerError,
 }
 
 /// Every call, delivery, commit, replay and answer of a run, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// Two are equal if they tell the same; how much they might have kept is no part of it.
+#[derive(Clone, Debug)]
 pub struct History {
     header: Header,
     calls: Vec<CallRecord>,
@@ -268,6 +279,18 @@ pub struct History {
     call_count: u64,
     is_cut: bool,
 }
+
+impl PartialEq for History {
+    fn eq(&self, other: &Self) -> bool {
+        self.header == other.header
+            && self.calls == other.calls
+            && self.events == other.events
+            && self.call_count == other.call_count
+            && self.is_cut == other.is_cut
+    }
+}
+
+impl Eq for History {}
 
 impl History {
     /// An empty history that keeps at most `events_max` events, and every fault past them.

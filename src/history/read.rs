@@ -8,12 +8,12 @@ use serde_json::value::RawValue;
 use super::{
     Armed, CallIndex, CallRecord, Event, Failure, Header, History, Remainder, Replayed, Shown,
     Silence, TurnedAway,
-    line::{ArmedFields, Line, SettingsFields},
+    line::{ArmedFields, Line},
 };
 use crate::{
     call::Operation,
     document::{DocumentError, Part, check_version},
-    fault::Fault,
+    fault::{Fault, PlanSettings},
     ledger::{Caller, IdempotencyKey, OrderIndex},
     money::{Amount, shorten},
     seed::Seed,
@@ -58,12 +58,9 @@ impl History {
         let orders = reader.history.header.ticket.orders();
         reader.refunds = orders.iter().map(|order| order.refunded().len()).collect();
         let mut warning = None;
-        let mut offset = first.len() + 1;
-        let mut number = 1;
-        while let Some(rest) = text.get(offset..).filter(|rest| !rest.is_empty()) {
-            number += 1;
-            let line = rest.lines().next().unwrap_or("");
-            let is_complete = rest.len() > line.len();
+        for (index, line) in text.split_inclusive('\n').enumerate().skip(1) {
+            let number = index + 1;
+            let is_complete = line.ends_with('\n');
             let at = |error: DocumentError| DocumentError { line: number, ..error };
             match serde_json::from_str::<Line>(line) {
                 Ok(parsed) => {
@@ -76,7 +73,6 @@ impl History {
                 }
                 Err(error) => return Err(at(error.into())),
             }
-            offset += line.len() + 1 + usize::from(rest[line.len()..].starts_with('\r'));
         }
         Ok(ReadHistory { history: reader.history, warning })
     }
@@ -97,12 +93,12 @@ fn read_header(line: &str) -> Result<Header, DocumentError> {
         return Err(DocumentError::new(1, format!("this is a badbank `{given}`, not a `history`")));
     }
     check_version("history", document.version, part)?;
-    let settings: SettingsFields = part.read()?;
+    let settings: PlanSettings = part.read()?;
     let armed: ArmedFields = part.read()?;
     Ok(Header {
         ticket: Ticket::read(part.inner(document.ticket))?,
         seed: document.seed,
-        settings: settings.into(),
+        settings,
         armed: Armed::try_from(armed).map_err(|message| DocumentError::new(1, message))?,
     })
 }
@@ -230,9 +226,19 @@ impl Reader {
             .copied()
             .ok_or_else(|| format!("call {number} was never invoked"))?;
         let id = self.history.call_id(call);
+        let record = self.history.call(call);
+        let currency = self.history.header.ticket.orders()[record.order.get()].currency();
         let is_same = line.op.is_none_or(|operation| operation == id.operation)
             && line.order.as_ref().is_none_or(|order| *order == *id.order)
-            && line.attempt.is_none_or(|attempt| attempt == id.attempt);
+            && line.attempt.is_none_or(|attempt| attempt == id.attempt)
+            && line
+                .amount
+                .as_ref()
+                .is_none_or(|text| Amount::parse(text, currency).ok() == record.amount)
+            && line
+                .key
+                .as_deref()
+                .is_none_or(|key| record.key.as_ref().is_some_and(|known| known.as_str() == key));
         if is_same {
             Ok(call)
         } else {

@@ -299,11 +299,19 @@ fn expect(status: StatusCode, answer: &Answered) -> Result<&Bytes, CallError> {
     Err(match code.as_str() {
         "unavailable" => CallError::Unavailable,
         "timeout" => CallError::Timeout,
+        "server_error" => CallError::ServerError,
+        "rate_limited" => CallError::RateLimited { retry_after_s: retry_after(&answer.headers) },
         word => match word.parse::<RefusalCode>() {
             Ok(code) => CallError::Refused(Refusal { code, detail }),
             Err(()) => unreadable(answer),
         },
     })
+}
+
+/// The seconds that a `Retry-After` asks for, if it does so in seconds; else one.
+fn retry_after(headers: &HeaderMap) -> u64 {
+    let value = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+    value.and_then(|seconds| seconds.parse().ok()).unwrap_or(1)
 }
 
 fn unreadable(answer: &Answered) -> CallError {

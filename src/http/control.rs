@@ -15,11 +15,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{
+    body::Body,
     connection::{Link, Lost},
     data::{method_not_allowed, not_found},
     request::{Failure, Form, object, preferred_form, read_body},
     run::{Run, Runs},
-    wire::{self, Body, JSON, JSON_LINES, Problem},
+    wire::{self, JSON, JSON_LINES, Problem},
 };
 use crate::{
     call::{Refusal, RefusalCode},
@@ -286,7 +287,7 @@ fn read_plan(part: Part<'_>, raw: &RawValue) -> Result<Plan, DocumentError> {
     }
     let name: String = part.read()?;
     Plan::find(&name).ok_or_else(|| {
-        let known = NAMED_PLANS.map(|plan| plan.name).join(", ");
+        let known = NAMED_PLANS.iter().map(|plan| plan.name).collect::<Vec<_>>().join(", ");
         part.error(format!("no plan is called `{}`; there are {known}", shorten(&name)))
     })
 }

@@ -13,14 +13,15 @@ use hyper::{
 };
 
 use super::{
+    body::Body,
     connection::{Link, Lost},
     request::{Failure, RefundRequest, check_type, idempotency_key, read_body},
     run::{Run, Runs},
-    wire::{self, Body, JSON, Problem},
+    wire::{self, JSON, Problem},
 };
 use crate::{
-    call::{self, AmountInput, Answer, CallError, Operation, Refusal, RefusalCode},
-    fault::LostReply,
+    call::{self, AmountInput, CallError, Operation, Passage, Refusal, RefusalCode, Sent},
+    fault::{LostReply, PlanSettings, Truncation},
     ledger::Caller,
     money::shorten,
 };
@@ -105,8 +106,8 @@ pub(super) async fn handle(
         Route::Order(order) => {
             let mut request = call::Request::get_order(order);
             request.caller = caller(&head.headers);
-            let (answer, lost_reply) = run.call(&request).await;
-            deliver(answer, lost_reply, &link).await
+            let (sent, settings) = run.call(&request).await;
+            deliver(sent, &settings, &link).await
         }
         Route::Refunds(order) => match read_body(&head.headers, body, &link, BODY_MAX).await {
             Ok(body) => refund(&run, order, &head.headers, &body, &link).await,
@@ -141,24 +142,33 @@ async fn refund(
         key: key.as_deref(),
         caller: caller(headers),
     };
-    let (answer, lost_reply) = run.call(&request).await;
-    deliver(answer, lost_reply, link).await
+    let (sent, settings) = run.call(&request).await;
+    deliver(sent, &settings, link).await
 }
 
-/// Sends an answer, or loses it as the plan has it.
-async fn deliver(
-    answer: Answer,
-    lost_reply: LostReply,
-    link: &Link,
-) -> Result<Response<Body>, Lost> {
-    if !matches!(answer, Err(CallError::Timeout)) {
-        return Ok(wire::answer(answer));
-    }
-    match lost_reply {
-        LostReply::Status => return Ok(wire::answer(answer)),
-        LostReply::Hang => tokio::time::sleep(HANG_MAX).await,
-        LostReply::Close => {}
-        LostReply::Reset => link.reset(),
+/// Sends an answer, or loses it on its way.
+async fn deliver(sent: Sent, settings: &PlanSettings, link: &Link) -> Result<Response<Body>, Lost> {
+    let is_lost = sent.answer == Err(CallError::Timeout);
+    match sent.passage {
+        Passage::Whole if is_lost => match settings.lost_reply {
+            LostReply::Status => return Ok(wire::answer(sent.answer, settings)),
+            LostReply::Hang => tokio::time::sleep(HANG_MAX).await,
+            LostReply::Close => {}
+            LostReply::Reset => link.reset(),
+        },
+        Passage::Whole => return Ok(wire::answer(sent.answer, settings)),
+        Passage::Truncated => {
+            let is_chunked = settings.truncation == Truncation::Chunked;
+            return Ok(wire::answer(sent.answer, settings).map(|body| body.cut(is_chunked)));
+        }
+        Passage::Slow => {
+            let slow = Duration::from_millis(settings.slow_ms);
+            tokio::time::sleep(slow / 2).await;
+            return Ok(wire::answer(sent.answer, settings).map(|body| body.dribble(slow / 8)));
+        }
+        Passage::Hang => tokio::time::sleep(HANG_MAX).await,
+        Passage::Closed => {}
+        Passage::Reset => link.reset(),
     }
     Err(Lost)
 }

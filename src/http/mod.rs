@@ -8,6 +8,7 @@
 //! What decides a call happens under one lock and without an await: a client that leaves, or a
 //! connection that a fault breaks, cancels nothing.
 
+mod body;
 mod client;
 mod connection;
 mod control;

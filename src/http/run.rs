@@ -17,8 +17,8 @@ use tokio::{
 
 use crate::{
     bank::{Arrival, Bank, Pending},
-    call::{Answer, CallError, Request},
-    fault::{LostReply, Plan},
+    call::{CallError, Request, Sent},
+    fault::{Plan, PlanSettings},
     ticket::Ticket,
 };
 
@@ -111,9 +111,9 @@ struct Books {
 
 /// How a call was taken in.
 enum Taken {
-    Answered(Answer),
+    Answered(Sent),
     /// To the caller as if it were under way, though nothing is.
-    Withheld(Answer),
+    Withheld(Sent),
     UnderWay(Pending),
 }
 
@@ -143,41 +143,44 @@ impl Run {
         self.books().bank.now_ms()
     }
 
-    /// Makes a call; says also how its answer looks if it is lost.
-    pub(super) async fn call(self: &Arc<Self>, request: &Request<'_>) -> (Answer, LostReply) {
-        let (taken, latency, lost_reply) = self.take_in(request);
-        let answer = match taken {
-            Taken::Answered(answer) => answer,
-            Taken::Withheld(answer) => {
+    /// Makes a call; says also how the bank behaves.
+    pub(super) async fn call(self: &Arc<Self>, request: &Request<'_>) -> (Sent, PlanSettings) {
+        let (taken, settings) = self.take_in(request);
+        let latency = Duration::from_millis(settings.latency_ms);
+        let sent = match taken {
+            Taken::Answered(sent) => sent,
+            Taken::Withheld(sent) => {
                 tokio::time::sleep(latency).await;
-                answer
+                sent
             }
             Taken::UnderWay(pending) => {
                 let (sender, receiver) = oneshot::channel();
                 tokio::spawn(Arc::clone(self).carry_out(pending, latency, sender));
                 // The task is dropped unfinished only with the whole runtime, and this one with it.
-                receiver.await.unwrap_or(Err(CallError::Timeout))
+                receiver.await.unwrap_or_else(|_| Sent::whole(Err(CallError::Timeout)))
             }
         };
-        (answer, lost_reply)
+        (sent, settings)
     }
 
-    fn take_in(&self, request: &Request<'_>) -> (Taken, Duration, LostReply) {
+    fn take_in(&self, request: &Request<'_>) -> (Taken, PlanSettings) {
         let mut books = self.books();
         let settings = *books.bank.plan().settings();
         let latency = Duration::from_millis(settings.latency_ms);
         let taken = match books.bank.arrive(request) {
             // A request that is lost must not be told from a reply that is, not by time either.
-            Arrival::Answered(answer @ Err(CallError::Timeout)) if !latency.is_zero() => {
-                Taken::Withheld(answer)
+            Arrival::Answered(sent @ Sent { answer: Err(CallError::Timeout), .. })
+                if !latency.is_zero() =>
+            {
+                Taken::Withheld(sent)
             }
-            Arrival::Answered(answer) => Taken::Answered(answer),
+            Arrival::Answered(sent) => Taken::Answered(sent),
             Arrival::Pending(pending) if latency.is_zero() => {
                 books.bank.finish(pending).map_or_else(Taken::UnderWay, Taken::Answered)
             }
             Arrival::Pending(pending) => Taken::UnderWay(pending),
         };
-        (taken, latency, settings.lost_reply)
+        (taken, settings)
     }
 
     /// Finishes a call after its latency, whether its client is still there or not.
@@ -185,7 +188,7 @@ impl Run {
         self: Arc<Self>,
         mut pending: Pending,
         latency: Duration,
-        client: oneshot::Sender<Answer>,
+        client: oneshot::Sender<Sent>,
     ) {
         if !latency.is_zero() {
             tokio::time::sleep(latency).await;
@@ -194,9 +197,9 @@ impl Run {
             // Taken before the attempt, so that no finish in between is missed.
             let finished = self.finished.notified();
             match self.finish(pending, client.is_closed()) {
-                Ok(answer) => {
+                Ok(sent) => {
                     self.finished.notify_waiters();
-                    let _left = client.send(answer);
+                    let _left = client.send(sent);
                     return;
                 }
                 Err(again) => pending = again,
@@ -205,7 +208,7 @@ impl Run {
         }
     }
 
-    fn finish(&self, pending: Pending, has_left: bool) -> Result<Answer, Pending> {
+    fn finish(&self, pending: Pending, has_left: bool) -> Result<Sent, Pending> {
         let mut books = self.books();
         if has_left {
             books.bank.leave(&pending);

@@ -1,20 +1,20 @@
 //! What goes over the wire: answers, refusals and their status codes.
 
+use std::time::{Duration, SystemTime};
+
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::{
     Response, StatusCode,
     header::{self, HeaderName, HeaderValue},
 };
 use serde::{Serialize, Serializer};
 
+use super::body::Body;
 use crate::{
     call::{Answer, CallError, OrderState, Refunded, Refusal, RefusalCode, Reply},
+    fault::{PlanSettings, RetryAfter},
     money::{Amount, Currency, Decimal},
 };
-
-/// The body of every answer.
-pub(super) type Body = Full<Bytes>;
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub(super) const JSON_LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
@@ -66,7 +66,10 @@ impl From<CallError> for Problem {
             CallError::Refused(refusal) => return refusal.into(),
             CallError::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
             CallError::Timeout => (StatusCode::GATEWAY_TIMEOUT, "timeout"),
-            CallError::Broken { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "server_error"),
+            CallError::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
+            CallError::ServerError | CallError::Broken { .. } => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "server_error")
+            }
         };
         let detail = error.to_string();
         Self { status, code, detail }
@@ -91,11 +94,12 @@ const fn status_of(code: RefusalCode) -> StatusCode {
         | RefusalCode::OverRefund
         | RefusalCode::AlreadyRefunded
         | RefusalCode::CurrencyMismatch => StatusCode::UNPROCESSABLE_ENTITY,
+        RefusalCode::ServerError => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
 /// What the data plane answers a call.
-pub(super) fn answer(answer: Answer) -> Response<Body> {
+pub(super) fn answer(answer: Answer, settings: &PlanSettings) -> Response<Body> {
     match answer {
         Ok(Reply::Order(state)) => json(StatusCode::OK, &OrderBody::from(&state)),
         Ok(Reply::Refunded(refunded)) => {
@@ -106,8 +110,30 @@ pub(super) fn answer(answer: Answer) -> Response<Body> {
             }
             response
         }
+        Err(CallError::RateLimited { retry_after_s }) => {
+            let mut response = Problem::from(CallError::RateLimited { retry_after_s }).response();
+            let value = retry_after(retry_after_s, settings.retry_after);
+            response.headers_mut().insert(header::RETRY_AFTER, value);
+            response
+        }
         Err(error) => Problem::from(error).response(),
     }
+}
+
+/// When to come again, in one of the two forms that RFC 9110, 10.2.3 allows.
+fn retry_after(seconds: u64, form: RetryAfter) -> HeaderValue {
+    let text = match form {
+        RetryAfter::Seconds => seconds.to_string(),
+        RetryAfter::Date => {
+            #[allow(
+                clippy::disallowed_methods,
+                reason = "a date on the wire is the time of day, as in the Date header"
+            )]
+            let now = SystemTime::now();
+            httpdate::fmt_http_date(now + Duration::from_secs(seconds))
+        }
+    };
+    HeaderValue::try_from(text).expect("digits and dates are header values")
 }
 
 #[derive(Serialize)]
@@ -195,7 +221,7 @@ pub(super) fn text(body: String) -> Response<Body> {
 }
 
 pub(super) fn no_content() -> Response<Body> {
-    let mut response = Response::new(Body::default());
+    let mut response = Response::new(Body::whole(Bytes::new()));
     *response.status_mut() = StatusCode::NO_CONTENT;
     response
 }
@@ -205,7 +231,7 @@ pub(super) fn response(
     content_type: HeaderValue,
     body: impl Into<Bytes>,
 ) -> Response<Body> {
-    let mut response = Response::new(Body::new(body.into()));
+    let mut response = Response::new(Body::whole(body));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, content_type);
     response

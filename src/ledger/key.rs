@@ -122,6 +122,8 @@ pub(super) enum KeyState {
     Reserved,
     /// The ledger's answer, for every repeat.
     Bound(Receipt),
+    /// A failure, for every repeat.
+    Failed,
     /// The ledger refused the delivery that held the key: free again, but those who waited learn why.
     Released(LedgerError),
 }

@@ -27,6 +27,7 @@ pub enum Dedupe {
     Off,
     /// The first reply of a key is answered again to every later refund with that key.
     #[default]
+    #[serde(alias = "first-reply")]
     FirstReply,
     /// As `FirstReply`, but other parameters under a key and repeats in flight are refused, and keys expire.
     Strict,
@@ -97,6 +98,9 @@ pub enum LedgerError {
         "a refund with this idempotency key is still being processed; send it again later with the same key"
     )]
     InFlight,
+    /// The delivery failed inside, and its key, if any, is bound to that failure.
+    #[error("An internal error occurred.")]
+    Failed,
     /// More than is left on the order.
     #[error("{asked} is more than the {} {currency} left on the order", left.display(*currency))]
     ExceedsRefundable {
@@ -338,6 +342,7 @@ impl Ledger {
         }
         match self.keys.record(index).state {
             KeyState::Bound(receipt) => Ok(Arrival::Replay(receipt)),
+            KeyState::Failed => Err(LedgerError::Failed),
             KeyState::Reserved => pending(Part::Waits(index)),
             KeyState::Free | KeyState::Released(_) if self.settings.dedupe == Dedupe::Racy => {
                 pending(Part::Races(index))
@@ -360,7 +365,7 @@ impl Ledger {
     ) -> Result<(), LedgerError> {
         let ttl_ms = self.settings.key_ttl_s.saturating_mul(1000);
         let record = self.keys.record_mut(index);
-        if matches!(record.state, KeyState::Bound(_))
+        if matches!(record.state, KeyState::Bound(_) | KeyState::Failed)
             && now_ms.saturating_sub(record.first_use_ms) >= ttl_ms
         {
             record.state = KeyState::Free;
@@ -384,6 +389,7 @@ impl Ledger {
             return match &self.keys.record(index).state {
                 KeyState::Bound(receipt) => Finish::Replayed(*receipt),
                 KeyState::Released(error) => Finish::Refused(error.clone()),
+                KeyState::Failed => Finish::Refused(LedgerError::Failed),
                 KeyState::Reserved => Finish::Waits,
                 // A key is freed by expiry only after it was bound, and those who waited then are gone.
                 KeyState::Free => Finish::Refused(LedgerError::InFlight),
@@ -403,6 +409,22 @@ impl Ledger {
                 Finish::Refused(error)
             }
         }
+    }
+
+    /// Ends a delivery with a failure that is bound to its key: no money moves, and every repeat is
+    /// answered with the failure.
+    pub fn fail(&mut self, delivery: &Delivery) -> LedgerError {
+        match delivery.part {
+            Part::Keyless | Part::Waits(_) => {}
+            Part::Holds(index) => self.keys.record_mut(index).state = KeyState::Failed,
+            Part::Races(index) => {
+                let record = self.keys.record_mut(index);
+                if matches!(record.state, KeyState::Free) {
+                    record.state = KeyState::Failed;
+                }
+            }
+        }
+        LedgerError::Failed
     }
 
     fn bind(&mut self, part: Part, receipt: Receipt) {

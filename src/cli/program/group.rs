@@ -14,8 +14,7 @@ pub(super) struct Group {
 impl Group {
     /// The group that `child` was started to lead.
     pub(super) fn of(child: &Child) -> Self {
-        let number = child.id().and_then(|id| i32::try_from(id).ok());
-        Self { leader: number.and_then(Pid::from_raw) }
+        Self { leader: child.id().and_then(pid) }
     }
 
     /// Kills what is in the group, and tells whether anything in it was alive.
@@ -34,6 +33,10 @@ impl Drop for Group {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+fn pid(number: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(number).ok()?)
 }
 
 /// Whether a group that has members has one that still runs. Those that have ended are members until somebody has
@@ -62,7 +65,39 @@ fn runs_in(stat: &str, group: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        os::unix::process::{CommandExt, ExitStatusExt},
+        process::{Command, Stdio},
+    };
+
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+
     use super::*;
+
+    #[test]
+    fn what_lives_in_a_group_is_killed_once() {
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().unwrap();
+        let leader = pid(child.id());
+        let mut group = Group { leader };
+        assert!(group.kill());
+        assert!(!group.kill());
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+        assert!(!Group { leader }.kill());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_nobody_has_waited_for_does_not_live() {
+        let mut child = Command::new("true").process_group(0).spawn().unwrap();
+        let leader = pid(child.id()).unwrap();
+        // It has ended, and stays in its group until it is waited for in earnest.
+        waitid(WaitId::Pid(leader), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+        assert!(test_kill_process_group(leader).is_ok());
+        assert!(!Group { leader: Some(leader) }.kill());
+        assert!(child.wait().unwrap().success());
+    }
 
     #[test]
     fn a_process_runs_in_its_group_until_it_has_ended() {
