@@ -2,6 +2,8 @@
 //! What badbank promises, held to it from outside: one binary, a module for each promise.
 
 mod cases;
+#[cfg(feature = "cli")]
+mod cli;
 mod determinism;
 mod fault;
 mod front_door;
