@@ -1,117 +1,228 @@
-//! The body of an answer: whole, cut short, or in pieces.
+//! Reads bodies: within bounds of size and time, and as JSON.
 
-use std::{
-    collections::VecDeque,
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll},
-    time::Duration,
+use std::{borrow::Cow, pin::Pin};
+
+use bytes::{Bytes, BytesMut};
+use hyper::{
+    HeaderMap,
+    body::{Body as _, Incoming},
+    header,
 };
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use bytes::Bytes;
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use tokio::time::{Instant, Sleep};
+use super::connection::Link;
+use crate::call::{Refusal, RefusalCode};
 
-use super::connection::Lost;
+/// Bytes past its limit that a body may bring and still be read to its end, so that a client that is busy
+/// sending hears why it is refused.
+const EXCESS_MAX: u64 = 1 << 20;
 
-/// Pieces that a slow body comes in.
-const PIECES: usize = 4;
+/// What a body of JSON should have looked like, for a message.
+const EXAMPLE: &str = r#"send a JSON object such as {"amount": "42.50", "currency": "EUR"}"#;
 
-/// The body of every answer.
-#[derive(Debug, Default)]
-pub(super) struct Body {
-    pieces: VecDeque<Bytes>,
-    /// What is said of the length beforehand; nothing makes the transfer chunked.
-    length: Option<u64>,
-    end: End,
-    pause: Option<Pause>,
-}
-
-/// How a body ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum End {
-    /// As it should.
-    #[default]
-    Complete,
-    /// With an error, once what came before has been sent.
-    Cut { is_flushed: bool },
-}
-
-/// A wait between two pieces.
+/// Why there is no body to read.
 #[derive(Debug)]
-struct Pause {
-    sleep: Pin<Box<Sleep>>,
-    length: Duration,
+pub(super) enum Failure {
+    /// It is refused.
+    Refused(Refusal),
+    /// The client stopped sending in the middle of it.
+    Late,
 }
 
-impl Body {
-    /// A body that arrives.
-    pub(super) fn whole(bytes: impl Into<Bytes>) -> Self {
-        let bytes = bytes.into();
-        let length = Some(bytes.len() as u64);
-        Self { pieces: VecDeque::from([bytes]), length, ..Self::default() }
-    }
-
-    /// The first half of this body; the rest is announced, or is to be chunked, and never comes.
-    pub(super) fn cut(mut self, is_chunked: bool) -> Self {
-        let bytes = self.pieces.pop_front().unwrap_or_default();
-        let half = bytes.slice(..bytes.len() / 2);
-        let length = self.length.filter(|_| !is_chunked);
-        Self {
-            pieces: VecDeque::from([half]),
-            length,
-            end: End::Cut { is_flushed: false },
-            pause: None,
-        }
-    }
-
-    /// This body in pieces, with a wait before each but the first.
-    pub(super) fn dribble(mut self, pause: Duration) -> Self {
-        let bytes = self.pieces.pop_front().unwrap_or_default();
-        let size = bytes.len().div_ceil(PIECES).max(1);
-        self.pieces = (0..bytes.len())
-            .step_by(size)
-            .map(|at| bytes.slice(at..bytes.len().min(at + size)))
-            .collect();
-        self.pause =
-            Some(Pause { sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), length: pause });
-        self
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
     }
 }
 
-impl HttpBody for Body {
-    type Data = Bytes;
-    type Error = Lost;
+/// Reads a body of at most `limit` bytes.
+pub(super) async fn read_body(
+    headers: &HeaderMap,
+    mut body: Incoming,
+    link: &Link,
+    limit: u64,
+) -> Result<Bytes, Failure> {
+    let too_large = || Failure::Refused(too_large(limit));
+    let announced = body.size_hint().lower();
+    let is_asking = headers.contains_key(header::EXPECT);
+    if announced > limit && (is_asking || announced > limit + EXCESS_MAX) {
+        return Err(too_large());
+    }
+    let mut read = Read::Nothing;
+    let mut length: u64 = 0;
+    while let Some(data) = next_data(&mut body, link).await? {
+        length = length.saturating_add(data.len() as u64);
+        if length <= limit {
+            read.push(data);
+        } else if length > limit + EXCESS_MAX {
+            break;
+        }
+    }
+    if length > limit {
+        return Err(too_large());
+    }
+    Ok(read.into_bytes())
+}
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Lost>>> {
-        if let Some(pause) = &mut self.pause {
-            std::task::ready!(pause.sleep.as_mut().poll(context));
-            let next = Instant::now() + pause.length;
-            pause.sleep.as_mut().reset(next);
+fn too_large(limit: u64) -> Refusal {
+    let detail = format!("the body is larger than the {limit} bytes that are allowed here");
+    Refusal::new(RefusalCode::TooLarge, detail)
+}
+
+/// What has been read of a body; most come in one piece, which is not copied.
+enum Read {
+    Nothing,
+    One(Bytes),
+    Many(BytesMut),
+}
+
+impl Read {
+    fn push(&mut self, data: Bytes) {
+        *self = match std::mem::replace(self, Self::Nothing) {
+            Self::Nothing => Self::One(data),
+            Self::One(first) => {
+                let mut all = BytesMut::from(&first[..]);
+                all.extend_from_slice(&data);
+                Self::Many(all)
+            }
+            Self::Many(mut all) => {
+                all.extend_from_slice(&data);
+                Self::Many(all)
+            }
+        };
+    }
+
+    fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Nothing => Bytes::new(),
+            Self::One(data) => data,
+            Self::Many(all) => all.freeze(),
         }
-        if let Some(piece) = self.pieces.pop_front() {
-            return Poll::Ready(Some(Ok(Frame::data(piece))));
-        }
-        match self.end {
-            End::Complete => Poll::Ready(None),
-            End::Cut { is_flushed: true } => Poll::Ready(Some(Err(Lost))),
-            End::Cut { is_flushed: false } => {
-                // The connection writes out what it has before it asks again.
-                self.end = End::Cut { is_flushed: true };
-                context.waker().wake_by_ref();
-                Poll::Pending
+    }
+}
+
+/// The next piece of a body; late if the link ticks twice before the body is complete.
+async fn next_data(body: &mut Incoming, link: &Link) -> Result<Option<Bytes>, Failure> {
+    let mut ticks = 0;
+    std::future::poll_fn(|context| {
+        use std::task::Poll::{Pending, Ready};
+        loop {
+            match Pin::new(&mut *body).poll_frame(context) {
+                Ready(None) => return Ready(Ok(None)),
+                Ready(Some(Err(_))) => return Ready(Err(cut_short().into())),
+                Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => return Ready(Ok(Some(data))),
+                    Err(_trailers) => continue,
+                },
+                Pending => {}
+            }
+            if link.poll_tick(context).is_pending() {
+                return Pending;
+            }
+            ticks += 1;
+            if ticks > 1 {
+                return Ready(Err(Failure::Late));
             }
         }
-    }
+    })
+    .await
+}
 
-    fn is_end_stream(&self) -> bool {
-        self.end == End::Complete && self.pieces.iter().all(Bytes::is_empty)
-    }
+fn cut_short() -> Refusal {
+    let detail = "the body ends before it is complete; send as many bytes as Content-Length says";
+    Refusal::new(RefusalCode::InvalidBody, detail)
+}
 
-    fn size_hint(&self) -> SizeHint {
-        self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
+/// What a refund asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct RefundRequest<'a> {
+    pub(super) amount: Option<Cow<'a, str>>,
+    pub(super) currency: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RefundDocument<'a> {
+    #[serde(borrow)]
+    amount: Option<&'a RawValue>,
+    currency: Option<Cow<'a, str>>,
+}
+
+impl<'a> RefundRequest<'a> {
+    /// Reads a refund's body; what its amount says is left to the bank.
+    pub(super) fn read(body: &'a [u8]) -> Result<Self, Refusal> {
+        let invalid = |error: &dyn std::fmt::Display| {
+            let error = shorten_sentence(error.to_string());
+            Refusal::new(RefusalCode::InvalidBody, format!("{error}; {EXAMPLE}"))
+        };
+        let text = object(body).map_err(|what| invalid(&what))?;
+        let document: RefundDocument<'a> =
+            serde_json::from_str(text).map_err(|error| invalid(&error))?;
+        let amount = document
+            .amount
+            .map(|raw| amount_text(raw.get()))
+            .transpose()
+            .map_err(|error| invalid(&error))?;
+        Ok(Self { amount, currency: document.currency })
+    }
+}
+
+/// The text of an amount: a number's digits, a string's content, and for other values what stands there,
+/// which is no amount.
+fn amount_text(raw: &str) -> Result<Cow<'_, str>, serde_json::Error> {
+    match raw.as_bytes().first() {
+        Some(b'"') => match serde_json::from_str::<&str>(raw) {
+            Ok(plain) => Ok(Cow::Borrowed(plain)),
+            Err(_escaped) => serde_json::from_str::<String>(raw).map(Cow::Owned),
+        },
+        // Read only for its depth: raw values are not limited, and this one is refused anyway.
+        Some(b'[' | b'{') => {
+            serde_json::from_str::<serde_json::Value>(raw).map(|_| Cow::Borrowed(raw))
+        }
+        _ => Ok(Cow::Borrowed(raw)),
+    }
+}
+
+/// The text of a JSON object: serde would take an array for a struct too.
+pub(super) fn object(body: &[u8]) -> Result<&str, &'static str> {
+    let text = std::str::from_utf8(body).map_err(|_| "the body is not UTF-8")?;
+    match text.trim_ascii_start().as_bytes().first() {
+        None => Err("the body is empty"),
+        Some(b'{') => Ok(text),
+        Some(_) => Err("the body is not a JSON object"),
+    }
+}
+
+/// A message that may quote a body, kept to a line or two.
+fn shorten_sentence(mut text: String) -> String {
+    const KEPT: usize = 200;
+    if let Some((end, _)) = text.char_indices().nth(KEPT) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amount_is_kept_as_it_was_written() {
+        for (body, amount) in [
+            (r#"{"amount": "10.50"}"#, Some("10.50")),
+            (r#"{"amount": 10.50}"#, Some("10.50")),
+            (r#"{"amount": 0.1000000000000000055}"#, Some("0.1000000000000000055")),
+            (r#"{"amount": 1e2}"#, Some("1e2")),
+            (r#"{"amount": "1\u0030"}"#, Some("10")),
+            (r#"{"amount": true}"#, Some("true")),
+            (r#"{"amount": [1]}"#, Some("[1]")),
+            (r#"{"amount": null}"#, None),
+            ("{}", None),
+        ] {
+            let read = RefundRequest::read(body.as_bytes()).unwrap();
+            assert_eq!(read.amount.as_deref(), amount, "{body}");
+        }
     }
 }

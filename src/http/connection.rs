@@ -25,7 +25,7 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
-use super::body::Body;
+use super::wire::Body;
 
 /// Header fields that a request may have at the most.
 const HEADERS_MAX: usize = 64;

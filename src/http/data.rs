@@ -13,11 +13,11 @@ use hyper::{
 };
 
 use super::{
-    body::Body,
+    body::{Failure, RefundRequest, read_body},
     connection::{Link, Lost},
-    request::{Failure, RefundRequest, check_type, idempotency_key, read_body},
+    headers::{check_type, idempotency_key},
     run::{Run, Runs},
-    wire::{self, JSON, Problem},
+    wire::{self, Body, JSON, Problem},
 };
 use crate::{
     call::{self, AmountInput, CallError, Operation, Passage, Refusal, RefusalCode, Sent},
@@ -151,10 +151,10 @@ async fn deliver(sent: Sent, settings: &PlanSettings, link: &Link) -> Result<Res
     let is_lost = sent.answer == Err(CallError::Timeout);
     match sent.passage {
         Passage::Whole if is_lost => match settings.lost_reply {
-            LostReply::Status => return Ok(wire::answer(sent.answer, settings)),
             LostReply::Hang => tokio::time::sleep(HANG_MAX).await,
             LostReply::Close => {}
             LostReply::Reset => link.reset(),
+            _ => return Ok(wire::answer(sent.answer, settings)),
         },
         Passage::Whole => return Ok(wire::answer(sent.answer, settings)),
         Passage::Truncated => {

@@ -99,6 +99,8 @@ pub(super) struct Run {
     books: Mutex<Books>,
     /// Told whenever a call has finished that another may wait for.
     finished: Notify,
+    /// Told when the run is over, which ends every latency.
+    ended: Notify,
 }
 
 struct Books {
@@ -120,7 +122,7 @@ enum Taken {
 impl Run {
     fn new(id: u64, bank: Bank) -> Self {
         let books = Books { bank, opened: Instant::now(), added: Duration::ZERO };
-        Self { id, books: Mutex::new(books), finished: Notify::new() }
+        Self { id, books: Mutex::new(books), finished: Notify::new(), ended: Notify::new() }
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -129,8 +131,14 @@ impl Run {
 
     /// Uses the bank, and wakes the calls that may have become ready by it.
     pub(super) fn with_bank<T>(&self, use_bank: impl FnOnce(&mut Bank) -> T) -> T {
-        let result = use_bank(&mut self.books().bank);
+        let (result, has_ended) = {
+            let bank = &mut self.books().bank;
+            (use_bank(bank), bank.has_ended())
+        };
         self.finished.notify_waiters();
+        if has_ended {
+            self.ended.notify_waiters();
+        }
         result
     }
 
@@ -150,7 +158,7 @@ impl Run {
         let sent = match taken {
             Taken::Answered(sent) => sent,
             Taken::Withheld(sent) => {
-                tokio::time::sleep(latency).await;
+                self.pass(latency).await;
                 sent
             }
             Taken::UnderWay(pending) => {
@@ -190,9 +198,7 @@ impl Run {
         latency: Duration,
         client: oneshot::Sender<Sent>,
     ) {
-        if !latency.is_zero() {
-            tokio::time::sleep(latency).await;
-        }
+        self.pass(latency).await;
         loop {
             // Taken before the attempt, so that no finish in between is missed.
             let finished = self.finished.notified();
@@ -205,6 +211,21 @@ impl Run {
                 Err(again) => pending = again,
             }
             finished.await;
+        }
+    }
+
+    /// Lets a latency pass, unless the run ends before.
+    async fn pass(&self, latency: Duration) {
+        if latency.is_zero() {
+            return;
+        }
+        let ended = self.ended.notified();
+        if self.books().bank.has_ended() {
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(latency) => {}
+            () = ended => {}
         }
     }
 

@@ -13,11 +13,11 @@ use hyper::{Request, Response, body::Incoming};
 use tokio::{net::TcpListener, sync::watch};
 
 use super::{
-    body::Body,
     connection::{self, Link, Lost},
     control::ControlPlane,
     data,
     run::{RunHandle, Runs},
+    wire::Body,
 };
 use crate::{fault::Plan, ticket::Ticket};
 

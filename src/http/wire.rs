@@ -9,7 +9,7 @@ use hyper::{
 };
 use serde::{Serialize, Serializer};
 
-use super::body::Body;
+pub(super) use super::reply::Body;
 use crate::{
     call::{Answer, CallError, OrderState, Refunded, Refusal, RefusalCode, Reply},
     fault::{PlanSettings, RetryAfter},
@@ -127,7 +127,7 @@ fn retry_after(seconds: u64, form: RetryAfter) -> HeaderValue {
         RetryAfter::Date => {
             #[allow(
                 clippy::disallowed_methods,
-                reason = "a date on the wire is the time of day, as in the Date header"
+                reason = "a date on the wire is the time of day, as in Date"
             )]
             let now = SystemTime::now();
             httpdate::fmt_http_date(now + Duration::from_secs(seconds))

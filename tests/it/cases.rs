@@ -36,13 +36,13 @@ fn arrive(bank: &mut Bank, order: &str, amount: &str, key: Option<&str>) -> Pend
 /// Lets a refund arrive that is answered at once.
 fn answered(bank: &mut Bank, order: &str, amount: &str, key: Option<&str>) -> &'static str {
     match bank.arrive(&Request::refund(order, amount.into(), key)) {
-        Arrival::Answered(answer) => told_of(answer),
+        Arrival::Answered(answer) => told_of(answer.received()),
         Arrival::Pending(_) => panic!("not answered at once"),
     }
 }
 
 fn finish(bank: &mut Bank, pending: Pending) -> &'static str {
-    told_of(bank.finish(pending).unwrap())
+    told_of(bank.finish(pending).unwrap().received())
 }
 
 const NOTHING: [&str; 0] = [];

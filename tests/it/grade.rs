@@ -37,7 +37,7 @@ fn arrive(bank: &mut Bank, key: Option<&str>) -> Pending {
 }
 
 fn finish(bank: &mut Bank, pending: Pending) -> &'static str {
-    told_of(bank.finish(pending).unwrap())
+    told_of(bank.finish(pending).unwrap().received())
 }
 
 /// A run in which an order goes wrong for that cause and no other.
@@ -537,7 +537,7 @@ fn a_preview_changes_nothing() {
     for order in ticket.orders() {
         match bank.arrive(&Request::refund(order.id(), order.amount().into(), None)) {
             Arrival::Pending(under_way) => pending.push(under_way),
-            Arrival::Answered(answer) => assert_eq!(told_of(answer), "unavailable"),
+            Arrival::Answered(answer) => assert_eq!(told_of(answer.received()), "unavailable"),
         }
     }
     let mut untouched = bank.clone();
@@ -547,7 +547,7 @@ fn a_preview_changes_nothing() {
     assert_eq!(bank.history(), untouched.history());
     assert!(ticket.orders().iter().all(|order| held(&bank, order.id()).is_empty()));
     for pending in pending {
-        assert_eq!(told_of(bank.finish(pending).unwrap()), "ok");
+        assert_eq!(told_of(bank.finish(pending).unwrap().received()), "ok");
     }
     // What was under way is finished in the preview as it is in the end.
     assert_eq!(bank.grade("").to_json(), previews[0]);

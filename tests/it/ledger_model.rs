@@ -259,7 +259,7 @@ impl Pair {
             Step::Arrive(ask) => {
                 match (self.bank.arrive(&Self::request(&ask)), self.model.arrive(ask)) {
                     (Arrival::Answered(answer), Err(expected)) => {
-                        assert_eq!(Self::heard(answer), expected, "{ask:?}");
+                        assert_eq!(Self::heard(answer.received()), expected, "{ask:?}");
                     }
                     (Arrival::Pending(pending), Ok(part)) => {
                         self.pending.push(pending);
@@ -274,7 +274,7 @@ impl Pair {
                 let (ask, part) = self.model.under_way.remove(which);
                 match (self.bank.finish(pending), self.model.finish(ask, part)) {
                     (Ok(answer), Some(expected)) => {
-                        assert_eq!(Self::heard(answer), expected, "{ask:?}");
+                        assert_eq!(Self::heard(answer.received()), expected, "{ask:?}");
                     }
                     (Err(pending), None) => {
                         self.pending.insert(which, pending);

@@ -1,5 +1,5 @@
-#![allow(clippy::unwrap_used, reason = "a broken test should panic")]
 //! What badbank promises, held to it from outside: one binary, a module for each promise.
+#![allow(clippy::unwrap_used, reason = "a broken test should panic")]
 
 mod cases;
 #[cfg(feature = "cli")]
@@ -9,5 +9,9 @@ mod fault;
 mod front_door;
 mod grade;
 mod history;
+#[cfg(feature = "http")]
+mod http;
 mod ledger_model;
+#[cfg(feature = "http")]
+mod support;
 mod trial;

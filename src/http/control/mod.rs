@@ -2,6 +2,9 @@
 //!
 //! It wants a bearer token, and refuses whatever a browser sends on behalf of a page.
 
+mod evidence;
+mod opening;
+
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
@@ -14,22 +17,19 @@ use hyper::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use self::opening::{NewRun, read_plan};
 use super::{
-    body::Body,
+    body::{Failure, object, read_body},
     connection::{Link, Lost},
     data::{method_not_allowed, not_found},
-    request::{Failure, Form, object, preferred_form, read_body},
     run::{Run, Runs},
-    wire::{self, JSON, JSON_LINES, Problem},
+    wire::{self, Body, Problem},
 };
 use crate::{
     call::{Refusal, RefusalCode},
-    document::{DocumentError, Part},
-    fault::{NAMED_PLANS, Plan},
-    grade::Grade,
+    document::Part,
     money::shorten,
     seed::Seed,
-    ticket::Ticket,
 };
 
 /// Bytes of a body at the most: a ticket may have many orders.
@@ -167,9 +167,9 @@ impl ControlPlane {
             }
             Route::Plan => set_plan(&run, body),
             Route::Clock => set_clock(&run, body),
-            Route::Faults => faults(&run, head),
-            Route::History => Ok(history(&run, &head.headers)),
-            Route::Grade => Ok(grade(&run, head, body)),
+            Route::Faults => evidence::faults(&run, head),
+            Route::History => Ok(evidence::history(&run, &head.headers)),
+            Route::Grade => Ok(evidence::grade(&run, head, body)),
             Route::Run | Route::Runs | Route::Health => {
                 Ok(wire::json(StatusCode::OK, &self.summary(&run)))
             }
@@ -232,66 +232,6 @@ struct Summary {
     ended: bool,
 }
 
-/// What a run is to be opened with.
-struct NewRun {
-    ticket: Ticket,
-    plan: Plan,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NewRunDocument<'a> {
-    #[serde(borrow)]
-    ticket: Option<&'a RawValue>,
-    #[serde(borrow)]
-    plan: Option<&'a RawValue>,
-    seed: Option<Seed>,
-}
-
-impl NewRun {
-    /// Reads the body of a request for a run: the plan `article` and a generated ticket unless it says
-    /// otherwise; its seed beats the plan's.
-    fn read(body: &[u8]) -> Result<Self, Problem> {
-        if body.trim_ascii().is_empty() {
-            return Ok(Self::from_parts(None, None, None));
-        }
-        let whole = Part::whole(object(body).map_err(|error| invalid(&error))?);
-        let document: NewRunDocument<'_> = whole.read().map_err(|error| invalid(&error))?;
-        let ticket = document
-            .ticket
-            .map(|raw| Ticket::read(whole.inner(raw)))
-            .transpose()
-            .map_err(|error| invalid(&error))?;
-        let plan = document
-            .plan
-            .map(|raw| read_plan(whole.inner(raw), raw))
-            .transpose()
-            .map_err(|error| invalid(&error))?;
-        Ok(Self::from_parts(ticket, plan, document.seed))
-    }
-
-    fn from_parts(ticket: Option<Ticket>, plan: Option<Plan>, seed: Option<Seed>) -> Self {
-        let mut plan = plan.unwrap_or_else(Plan::article);
-        if let Some(seed) = seed {
-            plan = plan.seed(seed);
-        }
-        let ticket = ticket.unwrap_or_else(|| Ticket::generate(plan.effective_seed()));
-        Self { ticket, plan }
-    }
-}
-
-/// Reads a plan: an object, or the name of one that badbank brings along.
-fn read_plan(part: Part<'_>, raw: &RawValue) -> Result<Plan, DocumentError> {
-    if !raw.get().starts_with('"') {
-        return Plan::read(part);
-    }
-    let name: String = part.read()?;
-    Plan::find(&name).ok_or_else(|| {
-        let known = NAMED_PLANS.iter().map(|plan| plan.name).collect::<Vec<_>>().join(", ");
-        part.error(format!("no plan is called `{}`; there are {known}", shorten(&name)))
-    })
-}
-
 fn set_plan(run: &Run, body: &Bytes) -> Result<Response<Body>, Problem> {
     let text = std::str::from_utf8(body).map_err(|_| invalid(&"the body is not UTF-8"))?;
     let whole = Part::whole(text);
@@ -324,59 +264,6 @@ fn set_clock(run: &Run, body: &Bytes) -> Result<Response<Body>, Problem> {
     let ClockDocument { advance_ms } = Part::whole(text).read().map_err(|error| invalid(&error))?;
     let now_ms = run.advance(Duration::from_millis(advance_ms));
     Ok(wire::json(StatusCode::OK, &ClockBody { now_ms }))
-}
-
-#[derive(Serialize)]
-struct FaultsBody<'a> {
-    seed: Seed,
-    faults: Vec<&'a str>,
-}
-
-fn faults(run: &Run, head: &Parts) -> Result<Response<Body>, Problem> {
-    let log = run.with_bank(|bank| bank.fault_log());
-    let text = match head.uri.query() {
-        None | Some("" | "by=order") => log.to_string(),
-        Some("by=arrival") => log.by_arrival(),
-        Some(query) => {
-            let query = shorten(query);
-            return Err(Problem {
-                status: StatusCode::BAD_REQUEST,
-                code: "invalid_query",
-                detail: format!("`{query}` is not known; use by=order or by=arrival"),
-            });
-        }
-    };
-    Ok(match preferred_form(&head.headers) {
-        Form::Text => wire::text(text),
-        Form::Json => {
-            let body = FaultsBody { seed: log.seed(), faults: text.lines().skip(1).collect() };
-            wire::json(StatusCode::OK, &body)
-        }
-    })
-}
-
-fn history(run: &Run, headers: &HeaderMap) -> Response<Body> {
-    let lines = run.with_bank(|bank| bank.history().to_string());
-    match preferred_form(headers) {
-        Form::Text => wire::response(StatusCode::OK, JSON_LINES, lines),
-        Form::Json => {
-            let array = format!("[{}]", lines.trim_end().replace('\n', ","));
-            wire::response(StatusCode::OK, JSON, array)
-        }
-    }
-}
-
-fn grade(run: &Run, head: &Parts, body: &Bytes) -> Response<Body> {
-    let grade: Grade = if head.method == Method::POST {
-        let report = String::from_utf8_lossy(body);
-        run.with_bank(|bank| bank.grade(&report))
-    } else {
-        run.with_bank(|bank| bank.preview())
-    };
-    match preferred_form(&head.headers) {
-        Form::Text => wire::text(grade.to_string()),
-        Form::Json => wire::json(StatusCode::OK, &grade),
-    }
 }
 
 /// Whether a browser sent it on behalf of a page.

@@ -3,6 +3,8 @@
 //! Every send is the caller's own: nothing is repeated behind its back, and connections are given up
 //! before a server would.
 
+mod answer;
+
 use std::{fmt::Write as _, io, time::Duration};
 
 use bytes::Bytes;
@@ -15,16 +17,16 @@ use hyper_util::{
     client::legacy::{self, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
-use serde::{Deserialize, Serialize};
 use tokio::runtime::{self, Runtime};
 
+use self::answer::{Asked, OrderAnswer, RefundAnswer, broken, expect, unreadable};
 use super::wire::{IDEMPOTENCY_KEY, JSON, REPLAYED, TEXT};
 use crate::{
-    call::{CallError, OrderState, Payments, Refunded, Refusal, RefusalCode},
+    call::{CallError, OrderState, Payments, Refunded},
     document::DocumentError,
     ledger::KeyError,
-    money::{Amount, Currency, Decimal, shorten},
-    ticket::{OrderId, Ticket},
+    money::{Amount, Currency, shorten},
+    ticket::Ticket,
 };
 
 /// How long a call may take unless told otherwise.
@@ -132,7 +134,11 @@ impl Client {
     /// # Errors
     ///
     /// [`ClientError`] if the bank does not answer with a ticket.
-    pub fn ticket(&mut self) -> Result<&Ticket, ClientError> {
+    pub fn ticket(&mut self) -> Result<Ticket, ClientError> {
+        self.known_ticket().cloned()
+    }
+
+    fn known_ticket(&mut self) -> Result<&Ticket, ClientError> {
         let ticket = match self.ticket.take() {
             Some(ticket) => ticket,
             None => self.fetch_ticket()?,
@@ -160,7 +166,7 @@ impl Client {
 
     /// The currency in which amounts on an order are written.
     fn currency(&mut self, order: &str) -> Result<Currency, CallError> {
-        let ticket = self.ticket().map_err(|error| match error {
+        let ticket = self.known_ticket().map_err(|error| match error {
             ClientError::Call(error) => error,
             error => CallError::Broken { detail: error.to_string() },
         })?;
@@ -202,7 +208,7 @@ impl Payments for Client {
         let answer = self.send(Method::GET, &path, None, Bytes::new())?;
         let body = expect(StatusCode::OK, &answer)?;
         let read: Option<OrderState> =
-            serde_json::from_slice(body).ok().and_then(OrderAnswer::into_state);
+            serde_json::from_slice::<OrderAnswer>(body).ok().and_then(OrderAnswer::into_state);
         read.ok_or_else(|| unreadable(&answer))
     }
 
@@ -225,109 +231,6 @@ impl Payments for Client {
             .and_then(|read| read.into_refunded(is_replay));
         read.ok_or_else(|| unreadable(&answer))
     }
-}
-
-#[derive(Serialize)]
-struct Asked {
-    amount: Decimal,
-}
-
-#[derive(Deserialize)]
-struct OrderAnswer {
-    id: OrderId,
-    currency: Currency,
-    amount: String,
-    refunds: Vec<RefundLine>,
-}
-
-#[derive(Deserialize)]
-struct RefundLine {
-    amount: String,
-}
-
-impl OrderAnswer {
-    fn into_state(self) -> Option<OrderState> {
-        let currency = self.currency;
-        let parse = |text: &str| Amount::parse(text, currency).ok();
-        let lines = self.refunds.iter().map(|line| parse(&line.amount));
-        let refunds: Vec<Amount> = lines.collect::<Option<_>>()?;
-        Some(OrderState {
-            id: self.id,
-            currency,
-            amount: parse(&self.amount)?,
-            refunded: refunds.iter().copied().sum(),
-            refunds,
-        })
-    }
-}
-
-#[derive(Deserialize)]
-struct RefundAnswer {
-    order: OrderId,
-    refund: u32,
-    amount: String,
-    currency: Currency,
-}
-
-impl RefundAnswer {
-    fn into_refunded(self, is_replay: bool) -> Option<Refunded> {
-        Some(Refunded {
-            order: self.order,
-            number: self.refund,
-            amount: Amount::parse(&self.amount, self.currency).ok()?,
-            currency: self.currency,
-            is_replay,
-        })
-    }
-}
-
-#[derive(Deserialize)]
-struct ProblemAnswer {
-    code: String,
-    #[serde(default)]
-    detail: String,
-}
-
-/// The body of an answer of that status; for another, what it means.
-fn expect(status: StatusCode, answer: &Answered) -> Result<&Bytes, CallError> {
-    if answer.status == status {
-        return Ok(&answer.body);
-    }
-    let Ok(ProblemAnswer { code, detail }) = serde_json::from_slice(&answer.body) else {
-        return Err(unreadable(answer));
-    };
-    Err(match code.as_str() {
-        "unavailable" => CallError::Unavailable,
-        "timeout" => CallError::Timeout,
-        "server_error" => CallError::ServerError,
-        "rate_limited" => CallError::RateLimited { retry_after_s: retry_after(&answer.headers) },
-        word => match word.parse::<RefusalCode>() {
-            Ok(code) => CallError::Refused(Refusal { code, detail }),
-            Err(()) => unreadable(answer),
-        },
-    })
-}
-
-/// The seconds that a `Retry-After` asks for, if it does so in seconds; else one.
-fn retry_after(headers: &HeaderMap) -> u64 {
-    let value = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
-    value.and_then(|seconds| seconds.parse().ok()).unwrap_or(1)
-}
-
-fn unreadable(answer: &Answered) -> CallError {
-    let start = shorten(&String::from_utf8_lossy(&answer.body));
-    CallError::Broken { detail: format!("status {} with `{start}`", answer.status.as_u16()) }
-}
-
-/// A broken exchange, with the innermost cause, which says most.
-fn broken(error: impl std::error::Error) -> CallError {
-    let mut detail = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        detail = cause.to_string();
-        source = cause.source();
-    }
-    CallError::Broken { detail }
 }
 
 /// A key as a header: quoted only where a bare one would not arrive as it is.

@@ -1,0 +1,118 @@
+//! What a bank's answers say, read back.
+
+use hyper::{HeaderMap, StatusCode, header};
+use serde::{Deserialize, Serialize};
+
+use super::Answered;
+use crate::{
+    call::{CallError, OrderState, Refunded, Refusal, RefusalCode},
+    money::{Amount, Currency, Decimal, shorten},
+    ticket::OrderId,
+};
+
+/// What a refund asks for.
+#[derive(Serialize)]
+pub(super) struct Asked {
+    pub(super) amount: Decimal,
+}
+
+/// An order, as the bank shows it.
+#[derive(Deserialize)]
+pub(super) struct OrderAnswer {
+    id: OrderId,
+    currency: Currency,
+    amount: String,
+    refunds: Vec<RefundLine>,
+}
+
+#[derive(Deserialize)]
+struct RefundLine {
+    amount: String,
+}
+
+impl OrderAnswer {
+    pub(super) fn into_state(self) -> Option<OrderState> {
+        let currency = self.currency;
+        let parse = |text: &str| Amount::parse(text, currency).ok();
+        let lines = self.refunds.iter().map(|line| parse(&line.amount));
+        let refunds: Vec<Amount> = lines.collect::<Option<_>>()?;
+        Some(OrderState {
+            id: self.id,
+            currency,
+            amount: parse(&self.amount)?,
+            refunded: refunds.iter().copied().sum(),
+            refunds,
+        })
+    }
+}
+
+/// A refund, as the bank confirms it.
+#[derive(Deserialize)]
+pub(super) struct RefundAnswer {
+    order: OrderId,
+    refund: u32,
+    amount: String,
+    currency: Currency,
+}
+
+impl RefundAnswer {
+    pub(super) fn into_refunded(self, is_replay: bool) -> Option<Refunded> {
+        Some(Refunded {
+            order: self.order,
+            number: self.refund,
+            amount: Amount::parse(&self.amount, self.currency).ok()?,
+            currency: self.currency,
+            is_replay,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct ProblemAnswer {
+    code: String,
+    #[serde(default)]
+    detail: String,
+}
+
+/// The body of an answer of that status; for another, what it means.
+pub(super) fn expect(status: StatusCode, answer: &Answered) -> Result<&[u8], CallError> {
+    if answer.status == status {
+        return Ok(&answer.body);
+    }
+    let Ok(ProblemAnswer { code, detail }) = serde_json::from_slice(&answer.body) else {
+        return Err(unreadable(answer));
+    };
+    Err(match code.as_str() {
+        "unavailable" => CallError::Unavailable,
+        "timeout" => CallError::Timeout,
+        "server_error" => CallError::ServerError,
+        "rate_limited" => CallError::RateLimited { retry_after_s: retry_after(&answer.headers) },
+        word => match word.parse::<RefusalCode>() {
+            Ok(code) => CallError::Refused(Refusal { code, detail }),
+            Err(()) => unreadable(answer),
+        },
+    })
+}
+
+/// The seconds that a `Retry-After` asks for, if it does so in seconds; else one.
+fn retry_after(headers: &HeaderMap) -> u64 {
+    let value = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+    value.and_then(|seconds| seconds.parse().ok()).unwrap_or(1)
+}
+
+/// An answer that says nothing of what has happened.
+pub(super) fn unreadable(answer: &Answered) -> CallError {
+    let start = shorten(&String::from_utf8_lossy(&answer.body));
+    CallError::Broken { detail: format!("status {} with `{start}`", answer.status.as_u16()) }
+}
+
+/// A broken exchange, with the innermost cause, which says most.
+pub(super) fn broken(error: impl std::error::Error) -> CallError {
+    let mut detail = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        detail = cause.to_string();
+        source = cause.source();
+    }
+    CallError::Broken { detail }
+}

@@ -1,0 +1,9 @@
+//! The bank on the wire.
+
+mod answers;
+mod client;
+mod control;
+mod latency;
+mod lost;
+mod refusals;
+mod server;
