@@ -83,7 +83,7 @@ pub(crate) struct ProgramArguments {
     #[arg(long, value_name = "NAME", value_parser = Design::from_str)]
     pub(crate) harness: Option<Design>,
     /// Let the built-in design wait its back-off in full, not a hundredth of it.
-    #[arg(long, requires = "harness")]
+    #[arg(long, requires = "harness", conflicts_with = "command")]
     pub(crate) real_time: bool,
     /// Kill the program after so long, such as `90s`, `5m` or `500ms`; grade what it did; exit 1.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]

@@ -87,12 +87,17 @@ fn calls_made(run: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_forecast_comes_true() {
-    for seed in 1..=10 {
+fn a_forecast_comes_true_whatever_the_program_under_every_plan() {
+    let listed = badbank("plan list --format json").json();
+    let plans = listed.as_array().unwrap().iter().map(|plan| plan["name"].as_str().unwrap());
+    for (seed, plan) in (1..).zip(plans) {
         for design in ["model-only", "retries", "keyed"] {
-            let run =
-                badbank(&format!("run --seed {seed} --harness {design} --format json")).json();
-            let arguments = format!("plan forecast --seed {seed} --attempts 40 --format json");
+            let run = badbank(&format!(
+                "run --seed {seed} --plan {plan} --harness {design} --format json"
+            ))
+            .json();
+            let arguments =
+                format!("plan forecast {plan} --seed {seed} --attempts 1000 --format json");
             let forecast = badbank(&arguments).ends_with(0).json();
             assert_eq!(forecast["seed"], seed);
             let outlook = outlook(&forecast);
@@ -108,7 +113,7 @@ fn a_forecast_comes_true() {
                 .collect();
             foretold.sort_unstable();
             met.sort_unstable();
-            assert_eq!(met, foretold, "{design} under seed {seed}");
+            assert_eq!(met, foretold, "{design} under {plan}, seed {seed}");
         }
     }
 }

@@ -83,7 +83,8 @@ fn of_several_exit_codes_the_gravest_wins() {
 
 #[test]
 fn a_result_that_nobody_could_read_is_no_pass() {
-    let mut command = Folder::new().command("run --seed 7 --harness keyed");
+    let folder = Folder::new();
+    let mut command = folder.command("run --seed 7 --harness keyed");
     command.stdout(OpenOptions::new().write(true).open("/dev/full").unwrap());
     let told = super::Told::from(command.output().unwrap()).ends_with(3);
     assert!(told.stderr.contains("stdout cannot be written"), "{}", told.stderr);
