@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use badbank::{
     Bank, Ticket,
     call::Operation,
-    fault::{Fault, Injector, OrderHash, Plan},
+    fault::{Fault, Injector, On, OrderHash, Plan, Rate, Rule},
     ledger::OrderIndex,
     ticket::OrderId,
 };
@@ -112,6 +112,27 @@ fn the_first_decisions_of_seed_seven_in_words() {
         decisions,
         ["A-2186 refund #3 transient", "A-2186 refund #4 transient", "A-2186 refund #8 timeout",]
     );
+}
+
+#[test]
+fn where_a_call_falls_is_frozen_to_the_billionth() {
+    let orders = Orders::ten();
+    for (seed, operation, id, attempt, billionth) in [
+        (7, Operation::Refund, "A-1791", 1, 673_209_987),
+        (7, Operation::GetOrder, "A-1791", 1, 758_523_431),
+        (0, Operation::Refund, "A-9999", 4_000_000_000, 809_020_906),
+        (u64::MAX, Operation::GetOrder, "A-4025", 3, 440_096_828),
+    ] {
+        let place = orders.ids.iter().position(|known| known.as_str() == id).unwrap();
+        let met = |billionths| {
+            let rate = Rate::from_billionths(billionths).unwrap();
+            let rule = Rule::rate(On::All, Fault::LOST, rate);
+            let injector = orders.injector(&Plan::calm().rule(rule).unwrap(), seed);
+            injector.decide(operation, orders.places[place], attempt)
+        };
+        assert_eq!(met(billionth), None, "{id} {operation} #{attempt}");
+        assert_eq!(met(billionth + 1), Some(Fault::LOST), "{id} {operation} #{attempt}");
+    }
 }
 
 #[test]

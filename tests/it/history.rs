@@ -11,7 +11,7 @@ use badbank::{
     money::Total,
 };
 
-use crate::trial::{Trial, assert_log, fixture, told, told_of};
+use crate::trial::{Trial, assert_log, fixture, held, told, told_of};
 
 /// Refunds held at the start and commits of an order, as its history has them.
 fn committed(history: &History, place: usize) -> Total {
@@ -116,6 +116,48 @@ fn every_event_is_written_and_read_back() {
     ];
     assert_eq!(words.into_iter().collect::<Vec<_>>(), expected);
     assert_log!("history", text.trim_end());
+}
+
+#[test]
+fn a_late_delivery_lands_once_its_calls_have_had_their_effect() {
+    let mut bank =
+        Trial::orders(r#"{"id": "A-1", "amount": "50.00"}, {"id": "A-2", "amount": "1.00"}"#)
+            .script("A-1 refund #1", "late(2)".parse().unwrap())
+            .script("A-1 get_order #1", Fault::LOST)
+            .open();
+    assert_eq!(told(&bank.refund("A-1", "50.00", None)), "no_reply");
+    // A faulted call counts, and one on another order does not.
+    assert_eq!(told_of(bank.call(&Request::get_order("A-1"))), "no_reply");
+    assert_eq!(told(&bank.refund("A-2", "1.00", None)), "ok");
+    assert_eq!(held(&bank, "A-1"), [""; 0]);
+    assert_eq!(bank.get_order("A-1").unwrap().refunds, []);
+    assert_eq!(held(&bank, "A-1"), ["50.00"]);
+    assert_eq!(bank.get_order("A-1").unwrap().refunds.len(), 1);
+}
+
+#[test]
+fn at_the_end_what_is_under_way_finishes_and_then_what_is_late_lands_in_order() {
+    let late = "late(9)".parse().unwrap();
+    let mut bank =
+        Trial::orders(r#"{"id": "B-1", "amount": "9.00"}, {"id": "A-1", "amount": "9.00"}"#)
+            .script("B-1 refund #1", late)
+            .script("A-1 refund #1", late)
+            .script("A-1 refund #2", late)
+            .open();
+    for (order, amount) in [("B-1", "3.00"), ("A-1", "1.00"), ("A-1", "2.00")] {
+        assert_eq!(told(&bank.refund(order, amount, None)), "no_reply");
+    }
+    let under_way = bank.arrive(&Request::refund("A-1", "4.00".into(), None));
+    assert!(matches!(under_way, badbank::bank::Arrival::Pending(_)));
+    bank.settle();
+    assert_eq!(held(&bank, "A-1"), ["4.00", "1.00", "2.00"]);
+    let history = bank.history();
+    let commits = history.events().iter().filter_map(|event| match event {
+        Event::Commit(call, ..) => Some(history.call_id(*call).to_string()),
+        _ => None,
+    });
+    let in_order = ["A-1 refund #3", "A-1 refund #1", "A-1 refund #2", "B-1 refund #1"];
+    assert_eq!(commits.collect::<Vec<_>>(), in_order);
 }
 
 #[test]
