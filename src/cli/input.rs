@@ -12,6 +12,7 @@ use super::{exit::CliError, output};
 use crate::{
     document::DocumentError,
     fault::{NAMED_PLANS, Plan},
+    history::History,
     seed::Seed,
     ticket::Ticket,
 };
@@ -48,6 +49,22 @@ pub(super) fn name(path: &Path) -> &Path {
 /// An error about the content of a file.
 pub(super) fn refuse(path: &Path, error: &DocumentError) -> CliError {
     CliError::usage(anyhow!(error.in_file(name(path))))
+}
+
+/// The history of a file; warns if it is cut off.
+pub(super) fn history(path: &Path, text: &str) -> Result<History, CliError> {
+    if !History::is_one(text) {
+        return Err(CliError::usage(anyhow!(
+            "{}:1: this is not a recorded run; a history is what `badbank run --history FILE` writes, and a fault \
+             log begins with `badbank faults v1 seed=`",
+            name(path).display()
+        )));
+    }
+    let read = History::parse(text).map_err(|error| refuse(path, &error))?;
+    if let Some(warning) = &read.warning {
+        output::warn(&format!("{}: {warning}", name(path).display()));
+    }
+    Ok(read.history)
 }
 
 /// The ticket of a file.

@@ -19,7 +19,6 @@ use super::{
 };
 use crate::{
     fault::{FaultLog, Plan},
-    history::History,
     seed::Seed,
     ticket::Ticket,
 };
@@ -55,11 +54,8 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, CliError> {
         let plan = Plan::replay(&log).map_err(CliError::usage)?;
         (Ticket::generate(log.seed()), plan)
     } else {
-        let read = History::parse(&text).map_err(|error| input::refuse(path, &error))?;
-        if let Some(warning) = &read.warning {
-            output::warn(&format!("{}: {warning}", input::name(path).display()));
-        }
-        (read.history.header().ticket.clone(), read.history.to_plan())
+        let history = input::history(path, &text)?;
+        (history.header().ticket.clone(), history.to_plan())
     };
     let ticket = match &arguments.ticket {
         Some(path) => input::ticket(path)?,
@@ -87,7 +83,8 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, CliError> {
 
 /// Refuses files that could not be written, before the program does anything.
 fn check_targets(history: Option<&Path>, results: &ResultArguments) -> Result<(), CliError> {
-    let snapshot = results.snapshot.as_deref().filter(|_| results.update);
+    let is_target = |path: &&Path| results.update || path.is_dir();
+    let snapshot = results.snapshot.as_deref().filter(is_target);
     [history, snapshot].into_iter().flatten().try_for_each(output::check_target)
 }
 
