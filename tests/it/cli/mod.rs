@@ -153,6 +153,7 @@ fn root() -> &'static Path {
 }
 
 /// Whether the test goes on without something that it needs. It says so, and on CI it does not put up with it.
+#[allow(clippy::print_stderr, reason = "a test that did not run must not look as if it had")]
 fn is_skipped_for_want_of(what: &str, is_there: bool) -> bool {
     assert!(is_there || std::env::var_os("CI").is_none(), "{what} is missing");
     if !is_there {

@@ -5,6 +5,7 @@
 //! line `…` stands for any lines. `$ echo $?` is the exit code of the command before. Other commands are not run.
 
 use std::{
+    fmt::Write as _,
     fs,
     io::{BufRead, BufReader},
     os::unix::fs::symlink,
@@ -38,13 +39,15 @@ fn commands(text: &str) -> Vec<Shown> {
             is_continued = false;
             continue;
         }
+        if !is_console {
+            continue;
+        }
         let last = shown.last_mut();
         match text.strip_prefix("$ ") {
-            _ if !is_console => continue,
             Some(command) => {
-                shown.push(Shown { line, command: command.to_owned(), output: Vec::new() })
+                shown.push(Shown { line, command: command.to_owned(), output: Vec::new() });
             }
-            None if is_continued => last.unwrap().command.push_str(&format!("\n{text}")),
+            None if is_continued => last.unwrap().command += &["\n", text].concat(),
             None => last.expect("a console block begins with `$ `").output.push(text.to_owned()),
         }
         is_continued = text.ends_with('\\') && shown.last().unwrap().output.is_empty();
@@ -143,7 +146,7 @@ fn differences(text: &str) -> String {
             let (shown, told) = (shown.join("\n") + "\n", told.join("\n") + "\n");
             let diff = TextDiff::from_lines(&shown, &told);
             let diff = diff.unified_diff().header("the text", "badbank").to_string();
-            differences.push_str(&format!("\nline {line}: $ {command}\n{diff}"));
+            writeln!(differences, "\nline {line}: $ {command}\n{diff}").unwrap();
         }
     }
     differences

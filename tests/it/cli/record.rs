@@ -94,7 +94,7 @@ fn a_history_that_is_cut_off_is_read_up_to_there() {
 
 #[test]
 fn a_damaged_record_is_refused_by_line() {
-    let (folder, _) = recorded();
+    let (folder, run) = recorded();
     let text = folder.read("run.jsonl");
     let mut lines: Vec<&str> = text.lines().collect();
     lines[2] = "garbage";
@@ -102,6 +102,7 @@ fn a_damaged_record_is_refused_by_line() {
         .and("damaged.jsonl", lines.join("\n") + "\n")
         .and("later.jsonl", text.replacen("\"version\":1", "\"version\":2", 1))
         .and("empty.jsonl", "")
+        .and("result.json", run.stdout)
         .and("later.txt", "badbank faults v2 seed=7\n")
         .and("damaged.txt", "badbank faults v1 seed=7\nA-1 refund #0 timeout\n")
         .and("binary.jsonl", [0xff, 0xfe, b'\n']);
@@ -109,7 +110,8 @@ fn a_damaged_record_is_refused_by_line() {
     for (file, place) in [
         ("damaged.jsonl", "damaged.jsonl:3: "),
         ("later.jsonl", "later.jsonl:1: history version 2 is not known"),
-        ("empty.jsonl", "empty.jsonl:1: "),
+        ("empty.jsonl", "empty.jsonl:1: this is not a recorded run"),
+        ("result.json", "result.json:1: this is not a recorded run"),
         ("binary.jsonl", "binary.jsonl:1: this is not UTF-8 text"),
         ("missing.jsonl", "missing.jsonl cannot be read"),
     ] {
@@ -125,4 +127,12 @@ fn a_damaged_record_is_refused_by_line() {
         assert_eq!(told.stdout, "");
     }
     assert_eq!(folder.contents(), before);
+}
+
+#[test]
+fn a_fault_log_alone_cannot_be_graded() {
+    let folder = Folder::with("faults.txt", "badbank faults v1 seed=7\n");
+    let told = folder.run("grade faults.txt").ends_with(2);
+    assert!(told.stderr.contains("faults.txt is a fault log"), "{}", told.stderr);
+    assert_eq!(told.stdout, "");
 }

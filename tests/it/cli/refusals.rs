@@ -153,6 +153,7 @@ fn files_that_cannot_be_written_are_refused_before_the_run() {
         ),
         ("--snapshot no/such/s --update", "the folder no/such does not exist"),
         ("--history folder", "folder cannot be written: it is a folder"),
+        ("--snapshot folder", "it is a folder"),
         ("--history file/h", "file is not a folder"),
     ] {
         refuses(&folder, &format!("run {options} {TRACE}"), 3, &[phrase]);
