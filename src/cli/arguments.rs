@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, net::IpAddr, path::PathBuf, str::FromStr, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
     harness::Design,
@@ -12,6 +12,14 @@ use crate::{
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 pass, 1 fail, 2 usage, 3 could not run, 4 not exposed (the faults that matter were not met), 130 interrupted.";
+
+const RUN_USAGE: &str = "\
+badbank run [OPTIONS] -- <CMD>...
+       badbank run [OPTIONS] --harness <NAME>";
+
+const REPLAY_USAGE: &str = "\
+badbank replay [OPTIONS] <HISTORY|FAULTS> -- <CMD>...
+       badbank replay [OPTIONS] <HISTORY|FAULTS> --harness <NAME>";
 
 /// A payments backend that fails on purpose, the same way every time, and says whether each order was
 /// refunded exactly once.
@@ -28,10 +36,10 @@ pub(crate) enum Command {
     ///
     /// The program finds the run's base URL in `BADBANK_URL` and the path of its ticket, a JSON file, in
     /// `BADBANK_TICKET`. What it prints to stdout is its report: lines such as `REFUNDED: A-1, A-2`.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = EXIT_CODES, override_usage = RUN_USAGE)]
     Run(RunArguments),
     /// Run a program against exactly the faults of a recorded run.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = EXIT_CODES, override_usage = REPLAY_USAGE)]
     Replay(ReplayArguments),
     /// Serve a bank until interrupted.
     ///
@@ -69,12 +77,13 @@ pub(crate) enum Expect {
 }
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("program").args(["harness", "command"]).required(true))]
 pub(crate) struct ProgramArguments {
     /// Run a built-in design instead of a command: model-only, retries, keyed or business-key.
-    #[arg(long, value_name = "NAME", value_parser = Design::from_str, conflicts_with = "command", required_unless_present = "command")]
+    #[arg(long, value_name = "NAME", value_parser = Design::from_str)]
     pub(crate) harness: Option<Design>,
     /// Let the built-in design wait its back-off in full, not a hundredth of it.
-    #[arg(long, requires = "harness")]
+    #[arg(long, requires = "harness", conflicts_with = "command")]
     pub(crate) real_time: bool,
     /// Kill the program after so long, such as `90s`, `5m` or `500ms`; grade what it did; exit 1.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
@@ -82,6 +91,11 @@ pub(crate) struct ProgramArguments {
     /// The program under test and its arguments.
     #[arg(last = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+}
+
+impl ProgramArguments {
+    /// The time limit that is not worth repeating.
+    pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(600);
 }
 
 #[derive(Debug, Args)]
@@ -103,7 +117,7 @@ pub(crate) struct ResultArguments {
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
     /// What the faults follow from; beats the plan's seed. Without --ticket it also makes the ticket.
-    #[arg(long, value_name = "S", conflicts_with = "seeds")]
+    #[arg(long, value_name = "S", value_parser = seed, conflicts_with = "seeds")]
     pub(crate) seed: Option<Seed>,
     /// Run once for each seed from A to B, both included.
     #[arg(long, value_name = "A..B", value_parser = SeedRange::from_str)]
@@ -170,7 +184,7 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "FILE|NAME", default_value = "article")]
     pub(crate) plan: String,
     /// What the faults of run 1 follow from; beats the plan's seed.
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = seed)]
     pub(crate) seed: Option<Seed>,
 }
 
@@ -228,7 +242,7 @@ pub(crate) enum PlanCommand {
         #[arg(long, value_name = "FILE")]
         ticket: Option<PathBuf>,
         /// What the faults follow from; beats the plan's seed.
-        #[arg(long, value_name = "S")]
+        #[arg(long, value_name = "S", value_parser = seed)]
         seed: Option<Seed>,
         /// Attempts of each operation on each order to look at.
         #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -288,6 +302,10 @@ impl FromStr for SeedRange {
         }
         Ok(Self { first, last })
     }
+}
+
+fn seed(text: &str) -> Result<Seed, String> {
+    text.parse().map_err(|_| format!("a seed is a whole number from 0 to {}", u64::MAX))
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -11,5 +11,8 @@ pub(super) fn table() -> Table {
 
 /// A table as text, without blanks at the ends of its lines.
 pub(super) fn lines(table: &Table) -> String {
-    table.to_string().lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    let text = table.to_string();
+    // Each cell has a blank on both sides; the first one's would indent the table.
+    let line = |line: &str| line.strip_prefix(' ').unwrap_or(line).trim_end().to_owned() + "\n";
+    text.lines().map(line).collect()
 }

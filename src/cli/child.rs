@@ -2,7 +2,7 @@
 
 use std::{env, path::Path, time::Duration};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 
 use super::{
     arguments::ChildArguments,
@@ -41,9 +41,9 @@ pub(super) fn run(arguments: &ChildArguments) -> Result<Exit, CliError> {
 }
 
 fn variable(name: &str) -> Result<String, CliError> {
-    env::var(name)
-        .with_context(|| format!("{name} is not set; run this with `badbank run --harness`"))
-        .map_err(CliError::usage)
+    env::var(name).map_err(|_| {
+        CliError::usage(anyhow!("{name} is not set; run this with `badbank run --harness`"))
+    })
 }
 
 /// Time that really passes, though shortened.

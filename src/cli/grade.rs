@@ -1,24 +1,30 @@
 //! `badbank grade`: grades a recorded run.
 
+use anyhow::anyhow;
+
 use super::{
     arguments::{Expect, Format, GradeArguments},
     exit::{CliError, Exit},
     input, output,
 };
 use crate::{
+    fault::FaultLog,
     grade::{Grade, Verdict},
-    history::History,
 };
 
 /// Grades a recorded run.
 pub(super) fn grade(arguments: &GradeArguments) -> Result<Exit, CliError> {
     let path = &arguments.history;
-    let read = History::parse(&input::read(path)?).map_err(|error| input::refuse(path, &error))?;
-    if let Some(warning) = &read.warning {
-        output::warn(&format!("{}: {warning}", path.display()));
+    let text = input::read(path)?;
+    if FaultLog::is_one(&text) {
+        return Err(CliError::usage(anyhow!(
+            "{} is a fault log, which tells nothing of money; grade what `badbank run --history FILE` writes",
+            input::name(path).display()
+        )));
     }
+    let history = input::history(path, &text)?;
     let report = arguments.report.as_ref().map(|path| input::read(path)).transpose()?;
-    let grade = Grade::of(&read.history, report.as_deref());
+    let grade = Grade::of(&history, report.as_deref());
     output::data(&match arguments.format {
         Format::Text => grade.to_string(),
         Format::Json => grade.to_json() + "\n",

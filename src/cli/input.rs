@@ -12,6 +12,7 @@ use super::{exit::CliError, output};
 use crate::{
     document::DocumentError,
     fault::{NAMED_PLANS, Plan},
+    history::History,
     seed::Seed,
     ticket::Ticket,
 };
@@ -28,7 +29,7 @@ pub(super) fn read(path: &Path) -> Result<String, CliError> {
         fs::read(path)
     };
     let bytes = bytes
-        .with_context(|| format!("{} cannot be read", path.display()))
+        .with_context(|| format!("{} cannot be read", name(path).display()))
         .map_err(CliError::usage)?;
     String::from_utf8(bytes).map_err(|error| {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()]
@@ -36,13 +37,34 @@ pub(super) fn read(path: &Path) -> Result<String, CliError> {
             .filter(|byte| **byte == b'\n')
             .count()
             + 1;
-        CliError::usage(anyhow!("{}:{line}: this is not UTF-8 text", path.display()))
+        CliError::usage(anyhow!("{}:{line}: this is not UTF-8 text", name(path).display()))
     })
+}
+
+/// A file as people call it.
+pub(super) fn name(path: &Path) -> &Path {
+    if path.as_os_str() == "-" { Path::new("stdin") } else { path }
 }
 
 /// An error about the content of a file.
 pub(super) fn refuse(path: &Path, error: &DocumentError) -> CliError {
-    CliError::usage(anyhow!(error.in_file(path)))
+    CliError::usage(anyhow!(error.in_file(name(path))))
+}
+
+/// The history of a file; warns if it is cut off.
+pub(super) fn history(path: &Path, text: &str) -> Result<History, CliError> {
+    if !History::is_one(text) {
+        return Err(CliError::usage(anyhow!(
+            "{}:1: this is not a recorded run; a history is what `badbank run --history FILE` writes, and a fault \
+             log begins with `badbank faults v1 seed=`",
+            name(path).display()
+        )));
+    }
+    let read = History::parse(text).map_err(|error| refuse(path, &error))?;
+    if let Some(warning) = &read.warning {
+        output::warn(&format!("{}: {warning}", name(path).display()));
+    }
+    Ok(read.history)
 }
 
 /// The ticket of a file.

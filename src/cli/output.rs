@@ -4,7 +4,7 @@
 use std::{fmt::Display, fs, io::Write as _, path::Path};
 
 use anstyle::{AnsiColor, Style};
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 
 use super::exit::CliError;
 
@@ -22,6 +22,29 @@ pub(super) fn data(text: &str) -> Result<(), CliError> {
     written.context("stdout cannot be written").map_err(CliError::could_not_run)
 }
 
+/// Makes sure that a file can be written where the command line wants it, before any work is done for it.
+///
+/// # Errors
+///
+/// [`CliError`] if the path is a folder, or is in one that does not exist.
+pub(super) fn check_target(path: &Path) -> Result<(), CliError> {
+    let folder = folder_of(path);
+    let reason = if path.is_dir() {
+        "it is a folder".to_owned()
+    } else if !folder.exists() {
+        format!("the folder {} does not exist", folder.display())
+    } else if !folder.is_dir() {
+        format!("{} is not a folder", folder.display())
+    } else {
+        return Ok(());
+    };
+    Err(CliError::could_not_run(anyhow!("{} cannot be written: {reason}", path.display())))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Writes a file, whole or not at all: what was there before stays until the new text is complete.
 pub(super) fn file(path: &Path, text: &str) -> Result<(), CliError> {
     let write = || -> std::io::Result<()> {
@@ -29,10 +52,8 @@ pub(super) fn file(path: &Path, text: &str) -> Result<(), CliError> {
         if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
             return fs::write(path, text);
         }
-        let folder =
-            path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut file =
-            tempfile::Builder::new().permissions(permissions(path)).tempfile_in(folder)?;
+            tempfile::Builder::new().permissions(permissions(path)).tempfile_in(folder_of(path))?;
         file.write_all(text.as_bytes())?;
         file.persist(path)?;
         Ok(())

@@ -49,16 +49,16 @@ macro_rules! causes {
 causes! {
     /// Two deliveries with one key overlapped, and the ledger reserves nothing.
     RacyDedupe = "racy_dedupe",
-        "Two deliveries with the same key overlapped, and the ledger looks keys up without reserving them, so both were executed.";
+        "Two deliveries with one key overlapped; the ledger looks keys up but does not reserve them.";
     /// The network delivered the request twice.
     DuplicateDelivery = "duplicate_delivery",
-        "The network delivered the request twice and both were executed; the caller saw one plain answer. Only a key that the ledger honours prevents this.";
+        "The network delivered the request twice and both were paid; only a key that the ledger honours helps.";
     /// One of the two reached the ledger after its caller had given up.
     LateCommit = "late_commit",
-        "A request that was not answered reached the ledger later, when the refund had been asked for again: looking at the order before repeating could not show it.";
+        "An unanswered request reached the ledger later, after the order had been checked and paid again.";
     /// The program under test was started again in between.
     RepeatAfterCrash = "repeat_after_crash",
-        "The program died after the first refund, was started again, and refunded again what it no longer knew of.";
+        "The program died after the refund, was started again, and no longer knew of it.";
     /// Both bore the same key, and the ledger ignores keys.
     KeyIgnored = "key_ignored",
         "Both requests bore the same key, but the ledger ignores keys.";
@@ -67,19 +67,19 @@ causes! {
         "Both requests bore the same key, but it had expired before the second came.";
     /// Both bore a key, not the same one.
     KeyChanged = "key_changed",
-        "The request was repeated under another key, so the ledger took it for a new refund.";
+        "It was sent again under another key, so the ledger took it for a new refund.";
     /// The caller looked before it repeated, and was shown an old state.
     StaleRead = "stale_read",
-        "The caller read the order before it repeated the refund, but the read was stale and did not show what had been paid.";
+        "The order was read before it was paid again, but the read was stale and did not show the refund.";
     /// The repeat was sent before the first was answered.
     RepeatInFlight = "repeat_in_flight",
-        "The request was sent again while the first was still under way, without a key to tell that they are one.";
+        "It was sent again while the first was under way, with no key to tell that they are one.";
     /// The repeat was sent after the first was not answered.
     RepeatAfterTimeout = "repeat_after_timeout",
-        "The first request was executed but its reply was lost; it was sent again without a key.";
+        "The first was paid but its reply was lost; it was sent again with no key to tell that they are one.";
     /// The repeat was sent after the first was answered with an error.
     RepeatAfterError = "repeat_after_error",
-        "The first request was executed, but its caller got an error or a broken answer; it was sent again without a key.";
+        "The first was paid but its caller got an error; it was sent again with no key to tell that they are one.";
     /// The repeat was sent after the first was answered.
     RepeatAfterSuccess = "repeat_after_success",
         "The refund was already there for the caller to see, and was asked for again.";
@@ -91,7 +91,7 @@ causes! {
         "The refund was never asked for.";
     /// The answer of another refund was replayed.
     SwallowedByKey = "swallowed_by_key",
-        "The request bore a key that another refund had used, so it was answered with that refund's reply and never executed.";
+        "It bore a key that another refund had used, so that refund's reply was all it got.";
     /// The bank refused.
     Refused = "refused",
         "The bank refused the request.";

@@ -4,7 +4,7 @@
 use std::fmt::{self, Write as _};
 
 use super::{
-    ByCurrency, CallCounts, EvidenceState, Grade, OrderGrade, OrderVerdict,
+    ByCurrency, CallCounts, Cause, EvidenceState, Grade, OrderGrade, OrderVerdict,
     facts::{CallFacts, DeliveryFacts, End, Heard, OrderFacts},
 };
 use crate::{
@@ -164,16 +164,15 @@ impl Grade {
 impl OrderGrade {
     fn story(&self) -> String {
         let mut text = format!("\n{} {}\n", self.order, self.verdict);
-        if self.steps.is_empty() {
-            text.push_str("  nothing was asked of it\n");
-        }
         let head = ["call", "the caller saw", "the ledger did"].map(str::to_owned);
         let steps =
             self.steps.iter().map(|step| [step.call.clone(), step.saw.clone(), step.did.clone()]);
-        let head = std::iter::once(head).filter(|_| !self.steps.is_empty());
-        text.push_str(&columns(&head.chain(steps).collect::<Vec<_>>()));
+        text.push_str(&columns(&std::iter::once(head).chain(steps).collect::<Vec<_>>()));
         for finding in &self.causes {
             let what = match (finding.refund, finding.missing) {
+                (Some(refund), _) if finding.cause == Cause::OtherAmount => {
+                    format!("refund #{refund} was not expected")
+                }
                 (Some(refund), _) => format!("refund #{refund} is too many"),
                 (None, Some(amount)) => format!("{amount} {} is missing", self.currency),
                 (None, None) => "wrong".to_owned(),
@@ -192,8 +191,16 @@ impl OrderGrade {
 impl fmt::Display for Grade {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.table())?;
-        for order in self.orders.iter().filter(|order| order.verdict != OrderVerdict::Ok) {
+        let wrong = self.orders.iter().filter(|order| order.verdict != OrderVerdict::Ok);
+        let (untouched, stories): (Vec<&OrderGrade>, Vec<&OrderGrade>) =
+            wrong.partition(|order| order.steps.is_empty());
+        for order in stories {
             f.write_str(&order.story())?;
+        }
+        if !untouched.is_empty() {
+            let orders: Vec<&str> = untouched.iter().map(|order| order.order.as_str()).collect();
+            writeln!(f, "
+nothing was asked of {}", orders.join(", "))?;
         }
         f.write_str("\n")?;
         let extra = match self.extra_refunds {
@@ -215,7 +222,8 @@ impl fmt::Display for Grade {
         } else {
             met.collect::<Vec<_>>().join(", ")
         };
-        writeln!(f, "faults    {met} in {} calls", self.calls)?;
+        let calls = if self.calls == 1 { "1 call".to_owned() } else { format!("{} calls", self.calls) };
+        writeln!(f, "faults    {met} in {calls}")?;
         if !self.unfired.is_empty() {
             writeln!(f, "unfired   {}", self.unfired.join(", "))?;
         }

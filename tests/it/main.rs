@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a broken test should panic")]
 
 mod cases;
+#[cfg(feature = "cli")]
+mod cli;
 mod determinism;
 mod fault;
 mod front_door;

@@ -19,13 +19,13 @@ use super::{
 };
 use crate::{
     fault::{FaultLog, Plan},
-    history::History,
     seed::Seed,
     ticket::Ticket,
 };
 
 /// Runs a program against a bank that fails, for one seed or for many.
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, CliError> {
+    check_targets(arguments.history.as_deref(), &arguments.results)?;
     let (ticket, plan) = input::task(arguments.ticket.as_deref(), &arguments.plan, arguments.seed)?;
     let mut again = Again::new("run", &arguments.program);
     if let Some(path) = &arguments.ticket {
@@ -46,6 +46,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, CliError> {
 
 /// Runs a program against exactly the faults of a recorded run.
 pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, CliError> {
+    check_targets(arguments.history.as_deref(), &arguments.results)?;
     let path = &arguments.record;
     let text = input::read(path)?;
     let (recorded, plan) = if FaultLog::is_one(&text) {
@@ -53,11 +54,8 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, CliError> {
         let plan = Plan::replay(&log).map_err(CliError::usage)?;
         (Ticket::generate(log.seed()), plan)
     } else {
-        let read = History::parse(&text).map_err(|error| input::refuse(path, &error))?;
-        if let Some(warning) = &read.warning {
-            output::warn(&format!("{}: {warning}", path.display()));
-        }
-        (read.history.header().ticket.clone(), read.history.to_plan())
+        let history = input::history(path, &text)?;
+        (history.header().ticket.clone(), history.to_plan())
     };
     let ticket = match &arguments.ticket {
         Some(path) => input::ticket(path)?,
@@ -83,6 +81,13 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, CliError> {
     runtime()?.block_on(one(task, arguments.history.as_deref(), &arguments.results))
 }
 
+/// Refuses files that could not be written, before the program does anything.
+fn check_targets(history: Option<&Path>, results: &ResultArguments) -> Result<(), CliError> {
+    let is_target = |path: &&Path| results.update || path.is_dir();
+    let snapshot = results.snapshot.as_deref().filter(is_target);
+    [history, snapshot].into_iter().flatten().try_for_each(output::check_target)
+}
+
 fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("the runtime cannot start").map_err(CliError::could_not_run)
@@ -97,14 +102,14 @@ async fn one(
     let interrupts = interrupts()?;
     let seed = task.seed();
     let trial = Arc::new(task).run(seed, Noise::Inherit, interrupts).await?;
-    if let Some(path) = history {
-        output::file(path, &trial.history)?;
-    }
     trial.warn();
     output::data(&match results.format {
         Format::Text => trial.text(),
         Format::Json => trial.json() + "\n",
     })?;
+    if let Some(path) = history {
+        output::file(path, &trial.history)?;
+    }
     let exit = wanted(trial.grade.verdict(), results.expect).max(trial.exit());
     Ok(exit.max(snapshot(results, || trial.snapshot())?))
 }
@@ -147,6 +152,11 @@ struct Again {
 
 impl Again {
     fn new(command: &'static str, program: &ProgramArguments) -> Self {
+        let mut options: Vec<OsString> = Vec::new();
+        if program.time_limit != ProgramArguments::TIME_LIMIT {
+            let limit_ms = program.time_limit.as_millis();
+            options.extend(["--time-limit".into(), format!("{limit_ms}ms").into()]);
+        }
         let words = match program.harness {
             Some(design) => {
                 let real_time = program.real_time.then(|| "--real-time".to_owned());
@@ -158,7 +168,7 @@ impl Again {
             }
             None => std::iter::once("--".into()).chain(program.command.iter().cloned()).collect(),
         };
-        Self { command, options: Vec::new(), program: words }
+        Self { command, options, program: words }
     }
 
     fn word(&mut self, word: impl Into<OsString>) {

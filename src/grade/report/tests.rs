@@ -1,3 +1,5 @@
+//! Reports of all kinds, and what they claim.
+
 use super::*;
 
 /// All ids with their claims, `nothing`, or `unreadable`.

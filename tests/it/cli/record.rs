@@ -1,0 +1,138 @@
+//! What `--history` writes is graded and replayed.
+
+use serde_json::Value;
+
+use super::{Folder, Told};
+
+/// A folder with the history of a run that failed, and what was said of it.
+fn recorded() -> (Folder, Told) {
+    let folder = Folder::new();
+    let told = folder.run("run --harness retries --seed 4 --history run.jsonl --format json");
+    (folder, told.ends_with(1))
+}
+
+/// The same faults, and the same grade.
+fn assert_same(result: &Value, original: &Value) {
+    assert_eq!(result["seed"], original["seed"]);
+    assert_eq!(result["faults"], original["faults"]);
+    assert_eq!(result["grade"], original["grade"]);
+}
+
+#[test]
+fn a_history_is_graded_as_its_run_was() {
+    let (folder, run) = recorded();
+    let grade = folder.run("grade run.jsonl --format json").ends_with(1);
+    assert!(run.stdout.contains(&format!("\"grade\":{}", grade.stdout.trim_end())));
+    let text = folder.run("grade run.jsonl").ends_with(1).stdout;
+    let run = folder.run("run --harness retries --seed 4").stdout;
+    assert!(run.contains(&text), "{text}");
+    folder.run("grade run.jsonl --expect fail").ends_with(0);
+}
+
+#[test]
+fn a_history_may_come_through_stdin() {
+    let (folder, _) = recorded();
+    let mut command = folder.command("grade - --format json");
+    command.stdin(std::fs::File::open(folder.path("run.jsonl")).unwrap());
+    let piped = Told::from(command.output().unwrap()).ends_with(1);
+    assert_eq!(piped.stdout, folder.run("grade run.jsonl --format json").stdout);
+}
+
+#[test]
+fn another_report_may_be_judged() {
+    let (folder, run) = recorded();
+    let order = run.json()["grade"]["orders"][0]["order"].as_str().unwrap().to_owned();
+    let folder = folder.and("report.txt", format!("REFUNDED: none\nFAILED: {order}\n"));
+    let grade = folder.run("grade run.jsonl --report report.txt --format json").ends_with(1).json();
+    assert_eq!(grade["report_true"], false);
+    assert!(grade["report_note"].as_str().unwrap().contains(&order), "{grade}");
+}
+
+#[test]
+fn a_history_is_replayed_fault_by_fault() {
+    let (folder, run) = recorded();
+    let replay = folder.run("replay run.jsonl --harness retries --format json").ends_with(1).json();
+    assert_same(&replay, &run.json());
+    assert_eq!(replay["replay"], "badbank replay run.jsonl --harness retries");
+    let keyed = folder.run("replay run.jsonl --harness keyed").ends_with(0);
+    assert!(keyed.stdout.contains("\nverdict   pass: 8 ok\n"), "{}", keyed.stdout);
+}
+
+#[test]
+fn a_replay_of_a_replay_is_the_same_again() {
+    let (folder, run) = recorded();
+    folder.run("replay run.jsonl --harness retries --history second.jsonl").ends_with(1);
+    let third = folder.run("replay second.jsonl --harness retries --format json").ends_with(1);
+    assert_same(&third.json(), &run.json());
+}
+
+#[test]
+fn a_fault_log_cut_out_of_the_output_is_replayed() {
+    let folder = Folder::new();
+    let shown = folder.run("run --harness retries --seed 4").ends_with(1);
+    let folder = folder.and("faults.txt", shown.fault_log());
+    let original = folder.run("run --harness retries --seed 4 --format json").json();
+    let replay = folder.run("replay faults.txt --harness retries --format json").ends_with(1);
+    assert_same(&replay.json(), &original);
+}
+
+#[test]
+fn a_history_that_is_cut_off_is_read_up_to_there() {
+    let (folder, run) = recorded();
+    let text = folder.read("run.jsonl");
+    // The cut goes through the last line, after all faults and before the end.
+    let cut = text.trim_end().rfind('\n').unwrap() + 10;
+    let folder = folder.and("cut.jsonl", &text[..cut]);
+    let grade = folder.run("grade cut.jsonl --format json");
+    assert!(grade.stderr.contains("warning: cut.jsonl: line "), "{}", grade.stderr);
+    assert!(grade.stderr.contains("is cut off"), "{}", grade.stderr);
+    assert_eq!(grade.json()["verdict"], "fail");
+    let replay = folder.run("replay cut.jsonl --harness retries --format json").ends_with(1);
+    assert!(replay.stderr.contains("is cut off"), "{}", replay.stderr);
+    assert_same(&replay.json(), &run.json());
+}
+
+#[test]
+fn a_damaged_record_is_refused_by_line() {
+    let (folder, run) = recorded();
+    let text = folder.read("run.jsonl");
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines[2] = "garbage";
+    let folder = folder
+        .and("damaged.jsonl", lines.join("\n") + "\n")
+        .and("later.jsonl", text.replacen("\"version\":1", "\"version\":2", 1))
+        .and("empty.jsonl", "")
+        .and("result.json", run.stdout)
+        .and("later.txt", "badbank faults v2 seed=7\n")
+        .and("damaged.txt", "badbank faults v1 seed=7\nA-1 refund #0 timeout\n")
+        .and("binary.jsonl", [0xff, 0xfe, b'\n']);
+    let before = folder.contents();
+    for (file, place) in [
+        ("damaged.jsonl", "damaged.jsonl:3: "),
+        ("later.jsonl", "later.jsonl:1: history version 2 is not known"),
+        ("empty.jsonl", "empty.jsonl:1: this is not a recorded run"),
+        ("result.json", "result.json:1: this is not a recorded run"),
+        ("binary.jsonl", "binary.jsonl:1: this is not UTF-8 text"),
+        ("missing.jsonl", "missing.jsonl cannot be read"),
+    ] {
+        for arguments in [format!("grade {file}"), format!("replay {file} --harness keyed")] {
+            let told = folder.run(&arguments).ends_with(2);
+            assert!(told.stderr.contains(place), "{arguments}: {}", told.stderr);
+            assert_eq!(told.stdout, "", "{arguments}");
+        }
+    }
+    for (file, place) in [("later.txt", "later.txt:1: "), ("damaged.txt", "damaged.txt:2: ")] {
+        let told = folder.run(&format!("replay {file} --harness keyed")).ends_with(2);
+        assert!(told.stderr.contains(place), "{}", told.stderr);
+        assert_eq!(told.stdout, "");
+    }
+    assert_eq!(folder.contents(), before);
+}
+
+#[test]
+fn a_fault_log_alone_cannot_be_graded() {
+    let folder = Folder::with("faults.txt", "badbank faults v1 seed=7\n");
+    let told = folder.run("grade faults.txt").ends_with(2);
+    assert!(told.stderr.contains("faults.txt is a fault log"), "{}", told.stderr);
+    assert_eq!(told.stdout, "");
+}
