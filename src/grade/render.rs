@@ -199,8 +199,12 @@ impl fmt::Display for Grade {
         }
         if !untouched.is_empty() {
             let orders: Vec<&str> = untouched.iter().map(|order| order.order.as_str()).collect();
-            writeln!(f, "
-nothing was asked of {}", orders.join(", "))?;
+            writeln!(
+                f,
+                "
+nothing was asked of {}",
+                orders.join(", ")
+            )?;
         }
         f.write_str("\n")?;
         let extra = match self.extra_refunds {
@@ -222,7 +226,8 @@ nothing was asked of {}", orders.join(", "))?;
         } else {
             met.collect::<Vec<_>>().join(", ")
         };
-        let calls = if self.calls == 1 { "1 call".to_owned() } else { format!("{} calls", self.calls) };
+        let calls =
+            if self.calls == 1 { "1 call".to_owned() } else { format!("{} calls", self.calls) };
         writeln!(f, "faults    {met} in {calls}")?;
         if !self.unfired.is_empty() {
             writeln!(f, "unfired   {}", self.unfired.join(", "))?;

@@ -12,6 +12,7 @@ mod history;
 #[cfg(feature = "http")]
 mod http;
 mod ledger_model;
+mod report_cases;
 #[cfg(feature = "http")]
 mod support;
 mod trial;
