@@ -57,10 +57,7 @@ impl<'a> Part<'a> {
     pub(crate) fn inner(self, raw: &'a RawValue) -> Self {
         let offset = (raw.get().as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
         let before = self.text.as_bytes().get(..offset).unwrap_or_default();
-        Self {
-            text: raw.get(),
-            line: self.line + before.iter().filter(|byte| **byte == b'\n').count(),
-        }
+        Self { text: raw.get(), line: self.line + line_breaks(before) }
     }
 
     /// Reads the part.
@@ -76,6 +73,11 @@ impl<'a> Part<'a> {
     pub(crate) fn error(self, message: impl fmt::Display) -> DocumentError {
         DocumentError::new(self.line, message)
     }
+}
+
+/// How many lines end in `bytes`.
+pub(crate) fn line_breaks(bytes: &[u8]) -> usize {
+    bytes.split(|byte| *byte == b'\n').count() - 1
 }
 
 /// The text of a JSON number, or the content of a JSON string: what an amount or a rate is read from.

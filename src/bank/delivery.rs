@@ -183,7 +183,7 @@ impl Bank {
         };
         match self.ledger.arrive(instruction, self.now_ms) {
             Ok(Arrival::Pending(pending)) => Stage::Arrived(pending),
-            Ok(Arrival::Replay(receipt)) => Stage::Done(self.replayed(call, number, receipt)),
+            Ok(Arrival::Replay(receipt)) => Stage::Done(Ok(self.replayed(call, number, receipt))),
             Err(error) => Stage::Done(self.refused(call, number, error)),
         }
     }
@@ -197,7 +197,7 @@ impl Bank {
                     self.history.record(call, Event::Commit(call, number, receipt.number));
                     Ok(Executed { receipt, is_replay: false })
                 }
-                Finish::Replayed(receipt) => self.replayed(call, number, receipt),
+                Finish::Replayed(receipt) => Ok(self.replayed(call, number, receipt)),
                 Finish::Refused(error) => self.refused(call, number, error),
                 Finish::Waits => return None,
             },
@@ -206,10 +206,10 @@ impl Bank {
         Some(outcome)
     }
 
-    fn replayed(&mut self, call: CallIndex, number: Number, receipt: Receipt) -> Outcome {
+    fn replayed(&mut self, call: CallIndex, number: Number, receipt: Receipt) -> Executed {
         let of = Replayed { order: receipt.order, number: receipt.number };
         self.history.record(call, Event::Replay(call, number, of));
-        Ok(Executed { receipt, is_replay: true })
+        Executed { receipt, is_replay: true }
     }
 
     fn refused(&mut self, call: CallIndex, number: Number, error: LedgerError) -> Outcome {

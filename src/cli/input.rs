@@ -10,11 +10,11 @@ use anyhow::{Context as _, anyhow};
 
 use super::{exit::CliError, output};
 use crate::{
-    document::DocumentError,
+    document::{DocumentError, line_breaks},
     fault::{NAMED_PLANS, Plan},
     history::History,
     seed::Seed,
-    ticket::Ticket,
+    ticket::{OrderId, Ticket},
 };
 
 /// A file larger than this is none of ours.
@@ -32,11 +32,7 @@ pub(super) fn read(path: &Path) -> Result<String, CliError> {
         .with_context(|| format!("{} cannot be read", name(path).display()))
         .map_err(CliError::usage)?;
     String::from_utf8(bytes).map_err(|error| {
-        let line = error.as_bytes()[..error.utf8_error().valid_up_to()]
-            .iter()
-            .filter(|byte| **byte == b'\n')
-            .count()
-            + 1;
+        let line = line_breaks(&error.as_bytes()[..error.utf8_error().valid_up_to()]) + 1;
         CliError::usage(anyhow!("{}:{line}: this is not UTF-8 text", name(path).display()))
     })
 }
@@ -122,7 +118,7 @@ pub(super) fn lacking_orders<'a>(plan: &'a Plan, ticket: &Ticket) -> Vec<&'a str
         .iter()
         .filter_map(|rule| rule.order.as_ref())
         .filter(|order| ticket.order(order).is_none())
-        .map(|order| order.as_str())
+        .map(OrderId::as_str)
         .collect();
     orders.dedup();
     orders

@@ -42,7 +42,9 @@ fn list(format: Format) -> Result<Exit, CliError> {
         Format::Json => json(&plans.collect::<Vec<_>>()),
         Format::Text => {
             let width = NAMED_PLANS.iter().map(|plan| plan.name.len()).max().unwrap_or(0);
-            plans.map(|plan| format!("{:width$}  {}\n", plan.name, plan.summary)).collect()
+            plans.fold(String::new(), |text, plan| {
+                format!("{text}{:width$}  {}\n", plan.name, plan.summary)
+            })
         }
     };
     output::data(&text)?;

@@ -68,5 +68,5 @@ fn random_token() -> Result<String, CliError> {
     getrandom::fill(&mut bytes)
         .map_err(|error| anyhow!("the system gives no random bytes: {error}"))
         .map_err(CliError::could_not_run)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }

@@ -125,7 +125,7 @@ impl Injector {
                     match index {
                         None => injector.scripts_of_all.push(script),
                         Some((index, _)) => {
-                            injector.scripts_of_order.entry(index).or_default().push(script)
+                            injector.scripts_of_order.entry(index).or_default().push(script);
                         }
                     }
                 }

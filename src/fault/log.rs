@@ -1,6 +1,6 @@
 //! The faulted calls of a run, in one canonical text.
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use super::Fault;
 use crate::{call::CallId, document::DocumentError, money::shorten, seed::Seed};
@@ -92,7 +92,7 @@ impl FromStr for FaultLog {
                 )
             })?;
         let mut calls: Vec<(CallId, Fault)> = Vec::new();
-        let mut seen = std::collections::BTreeSet::new();
+        let mut listed = BTreeSet::new();
         for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
             let malformed = || {
                 let line = shorten(line);
@@ -107,7 +107,7 @@ impl FromStr for FaultLog {
             let call: CallId = call.parse().map_err(|_| malformed())?;
             let fault: Fault = fault.parse().map_err(|error| DocumentError::new(number, error))?;
             fault.check_on(call.operation).map_err(|error| DocumentError::new(number, error))?;
-            if !seen.insert(call.clone()) {
+            if !listed.insert(call.clone()) {
                 return Err(DocumentError::new(
                     number,
                     format!("`{call}` is listed twice; a call meets one fault at the most"),

@@ -270,9 +270,10 @@ impl Fault {
     pub const fn new(commit: Commit, told: Told) -> Result<Self, FaultError> {
         let reason = match (commit, told) {
             (Commit::Once, Told::Reply) => "nothing goes wrong in it",
-            (Commit::Once, Told::Stale(_)) => return Ok(Self { commit, told }),
+            (Commit::Once, Told::Stale(_)) | (Commit::Stored, Told::ServerError) => {
+                return Ok(Self { commit, told });
+            }
             (_, Told::Stale(_)) => "a read is executed once, and what it shows is stale",
-            (Commit::Stored, Told::ServerError) => return Ok(Self { commit, told }),
             (Commit::Stored, _) => {
                 "what is stored is a server error, and that is what the caller is told"
             }

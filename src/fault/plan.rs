@@ -249,7 +249,7 @@ impl Plan {
         Self::default().named("calm")
     }
 
-    /// The plan of that name, if badbank brings it along; kebab-case and snake_case are one.
+    /// The plan of that name, if badbank brings it along; `lost-replies` and `lost_replies` are one.
     pub fn find(name: &str) -> Option<Self> {
         let name = name.replace('_', "-");
         NAMED_PLANS.iter().find(|known| known.name == name).map(NamedPlan::plan)

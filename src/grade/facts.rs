@@ -161,7 +161,7 @@ impl CallFacts {
         match self.deliveries.iter_mut().find(|delivery| delivery.number == number) {
             Some(delivery) => delivery.end = end,
             None => {
-                self.deliveries.push(DeliveryFacts { number, arrived: seq, is_late: false, end })
+                self.deliveries.push(DeliveryFacts { number, arrived: seq, is_late: false, end });
             }
         }
     }

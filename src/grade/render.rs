@@ -10,7 +10,7 @@ use super::{
 use crate::{
     history::{Failure, Silence},
     money::{Decimal, Money},
-    ticket::Order,
+    ticket::{Order, OrderId},
 };
 
 /// Right orders are listed one by one up to so many orders.
@@ -155,7 +155,8 @@ impl Grade {
 
     fn money(&self) -> String {
         let texts = |sums: &ByCurrency, word: &str| -> String {
-            sums.iter().map(|(code, sum)| format!(", {sum} {code} {word}")).collect()
+            sums.iter()
+                .fold(String::new(), |text, (code, sum)| format!("{text}, {sum} {code} {word}"))
         };
         texts(&self.over_refunded, "too much") + &texts(&self.under_refunded, "too little")
     }
@@ -233,7 +234,7 @@ nothing was asked of {}",
             writeln!(f, "unfired   {}", self.unfired.join(", "))?;
         }
         if !self.overlapped.is_empty() {
-            let orders: Vec<&str> = self.overlapped.iter().map(|order| order.as_str()).collect();
+            let orders: Vec<&str> = self.overlapped.iter().map(OrderId::as_str).collect();
             writeln!(
                 f,
                 "overlap   {}: calls came while another was unanswered, so their numbers depend on arrival",

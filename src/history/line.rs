@@ -246,7 +246,7 @@ impl History {
             }
             Event::Report(text) => line.text = Some(text.to_string()),
             Event::Settle(remainder) => {
-                line.remainder = remainder.as_ref().map(|rest| self.remainder(rest))
+                line.remainder = remainder.as_ref().map(|rest| self.remainder(rest));
             }
             Event::Crash => {}
         }

@@ -64,7 +64,7 @@ impl History {
             let at = |error: DocumentError| DocumentError { line: number, ..error };
             match serde_json::from_str::<Line>(line) {
                 Ok(parsed) => {
-                    reader.take(parsed).map_err(|message| DocumentError::new(number, message))?
+                    reader.take(&parsed).map_err(|message| DocumentError::new(number, message))?;
                 }
                 Err(_) if line.trim().is_empty() => {}
                 Err(_) if !is_complete => {
@@ -112,12 +112,12 @@ struct Reader {
 }
 
 impl Reader {
-    fn take(&mut self, line: Line) -> Result<(), String> {
+    fn take(&mut self, line: &Line) -> Result<(), String> {
         let expected = self.history.events.len() as u64 + 1;
         if line.seq != expected {
             return Err(format!("`seq` is {}, and {expected} comes next", line.seq));
         }
-        let event = self.event(&line)?;
+        let event = self.event(line)?;
         if let Event::Commit(call, _, number) = event {
             self.count(call, number)?;
         }
@@ -165,11 +165,13 @@ impl Reader {
                 let number = need(line.refund, "refund")?;
                 Event::Replay(call, need(line.delivery, "delivery")?, Replayed { order, number })
             }
-            "refuse" if line.call.is_some() => {
-                Event::Refuse(self.known(line)?, need(line.delivery, "delivery")?, self.code(line)?)
-            }
+            "refuse" if line.call.is_some() => Event::Refuse(
+                self.known(line)?,
+                need(line.delivery, "delivery")?,
+                Self::code(line)?,
+            ),
             "refuse" => Event::TurnedAway(Box::new(TurnedAway {
-                code: self.code(line)?,
+                code: Self::code(line)?,
                 operation: line.op,
                 order: line
                     .order
@@ -206,7 +208,7 @@ impl Reader {
         })
     }
 
-    fn code(&self, line: &Line) -> Result<crate::call::RefusalCode, String> {
+    fn code(line: &Line) -> Result<crate::call::RefusalCode, String> {
         let code = need(line.code.as_ref(), "code")?;
         code.parse().map_err(|()| unknown("code", code))
     }

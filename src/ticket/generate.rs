@@ -15,6 +15,10 @@ const STREAM: u128 = 0x7469_636b_6574_7331_0000_0000_0000_0001;
 impl Ticket {
     /// Eight orders in EUR, ids `A-` and four digits, all different, of 5.00 to 199.99 each.
     ///
+    /// # Panics
+    ///
+    /// Never: what is drawn is within bounds.
+    ///
     /// # Determinism
     ///
     /// The ticket follows from the seed alone. Its id is a one-way hash of it.

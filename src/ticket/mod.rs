@@ -58,6 +58,10 @@ impl Ticket {
     }
 
     /// The ticket as JSON, version 1, with every expectation spelled out.
+    ///
+    /// # Panics
+    ///
+    /// Never: a ticket has no map whose keys are not strings.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a ticket has no map whose keys are not strings")
     }

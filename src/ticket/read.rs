@@ -1,6 +1,6 @@
 //! Reads a ticket from JSON, version 1.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -37,7 +37,7 @@ struct OrderDocument {
 impl Ticket {
     /// Reads a ticket from JSON, version 1.
     ///
-    /// A ticket without an `id` gets one from its orders; one without a `text`, a sentence.
+    /// A ticket without a `text` gets a sentence; one without an `id`, a hash of its text.
     ///
     /// # Errors
     ///
@@ -50,12 +50,12 @@ impl Ticket {
     pub(crate) fn read(part: Part<'_>) -> Result<Self, DocumentError> {
         let document: TicketDocument<'_> = part.read()?;
         check_version("ticket", document.version, part)?;
-        let mut seen = BTreeMap::new();
+        let mut seen = BTreeSet::new();
         let mut orders = Vec::with_capacity(document.orders.len());
         for raw in document.orders {
             let line = part.inner(raw);
             let order = read_order(line, document.currency)?;
-            if seen.insert(order.id.clone(), ()).is_some() {
+            if !seen.insert(order.id.clone()) {
                 return Err(line.error(format!(
                     "order `{}` stands in the ticket twice; name each order once",
                     order.id
@@ -72,7 +72,7 @@ impl Ticket {
             ));
         }
         let text = document.text.unwrap_or_else(|| describe(&orders));
-        let id = document.id.unwrap_or_else(|| name(&orders));
+        let id = document.id.unwrap_or_else(|| hashed_name(text.as_bytes()));
         Ok(Self { id, currency: document.currency, text, orders })
     }
 }
@@ -94,12 +94,6 @@ fn read_order(part: Part<'_>, currency: Currency) -> Result<Order, DocumentError
     let mut order = Order { id: id.clone(), amount, currency, expect: Vec::new(), refunded };
     order.expect = expect.unwrap_or_else(|| order.left().to_amount().into_iter().collect());
     Ok(order)
-}
-
-/// A name that follows from the orders alone.
-fn name(orders: &[Order]) -> TicketId {
-    let text: String = orders.iter().map(|order| format!("{order:?}\n")).collect();
-    hashed_name(text.as_bytes())
 }
 
 /// A name that tells nothing of what it was made from.

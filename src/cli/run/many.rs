@@ -1,6 +1,11 @@
 //! Many seeds, several at once.
 
-use std::{collections::BTreeMap, num::NonZero, sync::Arc, thread};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZero,
+    sync::Arc,
+    thread,
+};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -32,7 +37,7 @@ struct Results {
     exit: Option<Exit>,
     /// The place of the first seed that failed, or else was not exposed, and its run in full.
     worst: Option<(u64, Verdict, String)>,
-    failed: BTreeMap<u64, ()>,
+    failed: BTreeSet<u64>,
     documents: BTreeMap<u64, String>,
     snapshots: BTreeMap<u64, String>,
 }
@@ -91,7 +96,7 @@ impl Results {
         self.totals.add(&trial.grade);
         self.exit = self.exit.max(Some(trial.exit()));
         if verdict == Verdict::Fail {
-            self.failed.insert(seed, ());
+            self.failed.insert(seed);
         }
         let is_worse = match &self.worst {
             _ if verdict == Verdict::Pass => false,
@@ -124,10 +129,13 @@ impl Results {
                     format!("seeds {}..{}\n\n{}", range.first, range.last, self.totals.text());
                 if !self.failed.is_empty() {
                     let listed: Vec<String> =
-                        self.failed.keys().take(LISTED_MAX).map(ToString::to_string).collect();
+                        self.failed.iter().take(LISTED_MAX).map(ToString::to_string).collect();
                     let more = self.failed.len() - listed.len();
                     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                    text.push_str(&format!("failed seeds: {}{more}\n", listed.join(", ")));
+                    text += "failed seeds: ";
+                    text += &listed.join(", ");
+                    text += &more;
+                    text.push('\n');
                 }
                 if let Some((_, _, worst)) = &self.worst {
                     text.push_str("\nthe first of them in full:\n\n");
