@@ -271,12 +271,35 @@ pub struct Decimal {
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let places = usize::from(self.currency.decimals());
+        if let Ok(minor) = u64::try_from(self.minor) {
+            return f.write_str(digits(minor, places, &mut [0; DECIMAL_MAX]));
+        }
         if places == 0 {
             return write!(f, "{}", self.minor);
         }
         let unit = 10_u128.pow(u32::from(self.currency.decimals()));
         write!(f, "{}.{:0places$}", self.minor / unit, self.minor % unit)
     }
+}
+
+/// Letters of the longest text of a `u64`, with its point.
+const DECIMAL_MAX: usize = 21;
+
+/// A number of minor units as decimal text, written in one piece: it stands in every answer.
+fn digits(mut minor: u64, places: usize, text: &mut [u8; DECIMAL_MAX]) -> &str {
+    let mut start = DECIMAL_MAX;
+    let mut written = 0;
+    while minor > 0 || written <= places {
+        if written == places && places > 0 {
+            start -= 1;
+            text[start] = b'.';
+        }
+        start -= 1;
+        text[start] = b'0' + (minor % 10) as u8;
+        minor /= 10;
+        written += 1;
+    }
+    std::str::from_utf8(&text[start..]).expect("digits and a point are ASCII")
 }
 
 impl Serialize for Decimal {
@@ -366,6 +389,22 @@ mod tests {
         for (text, code) in [("42.50", "EUR"), ("0.07", "EUR"), ("5800", "JPY"), ("0.005", "KWD")] {
             let currency = Currency::from_code(code).unwrap();
             assert_eq!(Amount::parse(text, currency).unwrap().display(currency).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_total_of_any_size_is_shown_in_full() {
+        for (minor, code, text) in [
+            (0, "EUR", "0.00"),
+            (0, "JPY", "0"),
+            (7, "KWD", "0.007"),
+            (u128::from(u64::MAX), "EUR", "184467440737095516.15"),
+            (u128::from(u64::MAX), "JPY", "18446744073709551615"),
+            (u128::from(u64::MAX) + 1, "EUR", "184467440737095516.16"),
+            (u128::from(u64::MAX) + 1, "JPY", "18446744073709551616"),
+        ] {
+            let currency = Currency::from_code(code).unwrap();
+            assert_eq!(Total(minor).display(currency).to_string(), text);
         }
     }
 

@@ -227,14 +227,18 @@ impl Bank {
     /// As the bank answers. A call that would have to wait for one that is still under way is told
     /// [`RefusalCode::InFlight`], since nobody else could finish that one meanwhile.
     pub fn call(&mut self, request: &Request<'_>) -> Answer {
-        let sent = match self.begin(request) {
+        self.send(request).received()
+    }
+
+    /// As [`call`](Self::call), with what becomes of the answer on its way left to the face.
+    pub fn send(&mut self, request: &Request<'_>) -> Sent {
+        match self.begin(request) {
             Err(sent) => sent,
             Ok(mut course) => match self.proceed(&mut course) {
                 Some(sent) => sent,
                 None => self.give_up(course),
             },
-        };
-        sent.received()
+        }
     }
 
     /// Takes a call in: numbers it, decides its fault, and lets its first delivery arrive.

@@ -1,6 +1,9 @@
 //! What goes over the wire: answers, refusals and their status codes.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    io::Write as _,
+    time::{Duration, SystemTime},
+};
 
 use bytes::Bytes;
 use hyper::{
@@ -103,7 +106,8 @@ pub(super) fn answer(answer: Answer, settings: &PlanSettings) -> Response<Body> 
     match answer {
         Ok(Reply::Order(state)) => json(StatusCode::OK, &OrderBody::from(&state)),
         Ok(Reply::Refunded(refunded)) => {
-            let mut response = json(StatusCode::CREATED, &RefundedBody::from(&refunded));
+            let body = refunded_body(&refunded);
+            let mut response = response(StatusCode::CREATED, JSON, body);
             if refunded.is_replay {
                 let replayed = HeaderValue::from_static("true");
                 response.headers_mut().insert(REPLAYED, replayed);
@@ -182,34 +186,17 @@ impl Serialize for Refunds<'_> {
     }
 }
 
-#[derive(Serialize)]
-struct RefundedBody<'a> {
-    order: &'a str,
-    refund: u32,
-    amount: Decimal,
-    currency: &'static str,
-    message: Message<'a>,
-}
-
-/// The answer as a sentence.
-struct Message<'a>(&'a Refunded);
-
-impl Serialize for Message<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self.0)
-    }
-}
-
-impl<'a> From<&'a Refunded> for RefundedBody<'a> {
-    fn from(refunded: &'a Refunded) -> Self {
-        Self {
-            order: &refunded.order,
-            refund: refunded.number,
-            amount: refunded.amount.display(refunded.currency),
-            currency: refunded.currency.code(),
-            message: Message(refunded),
-        }
-    }
+/// The body of the most frequent answer, written in one go: ids, amounts and codes need no escapes.
+fn refunded_body(refunded: &Refunded) -> Vec<u8> {
+    let Refunded { order, number, amount, currency, .. } = refunded;
+    let amount = amount.display(*currency);
+    let mut bytes = Vec::with_capacity(256);
+    write!(
+        bytes,
+        r#"{{"order":"{order}","refund":{number},"amount":"{amount}","currency":"{currency}","message":"{refunded}"}}"#
+    )
+    .expect("memory takes every byte");
+    bytes
 }
 
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response<Body> {
