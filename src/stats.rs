@@ -41,6 +41,24 @@ impl Proportion {
     }
 }
 
+/// The chance that `k` runs, drawn from `of` runs of which `passed` passed, all pass: pass^k, as τ-bench
+/// (Yao et al. 2024) estimates it, C(passed, k) / C(of, k); zero if there are fewer than `k`.
+///
+/// # Examples
+///
+/// ```
+/// use badbank::stats::pass_hat;
+///
+/// assert!((pass_hat(3, 4, 2) - 0.5).abs() < 1e-12);
+/// ```
+#[allow(clippy::cast_precision_loss, reason = "nobody counts 2^53 runs")]
+pub fn pass_hat(passed: u64, of: u64, k: u64) -> f64 {
+    if k > of {
+        return 0.0;
+    }
+    (0..k).map(|drawn| passed.saturating_sub(drawn) as f64 / (of - drawn) as f64).product()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,5 +76,19 @@ mod tests {
             );
         }
         assert_eq!(Proportion::wilson(0, 0), Proportion { share: 0.0, low: 0.0, high: 1.0 });
+    }
+
+    #[test]
+    fn pass_hat_counts_draws_without_putting_back() {
+        for (passed, of, k, chance) in [
+            (4, 4, 4, 1.0),
+            (3, 4, 1, 0.75),
+            (3, 4, 3, 0.25),
+            (3, 4, 4, 0.0),
+            (0, 4, 1, 0.0),
+            (2, 4, 5, 0.0),
+        ] {
+            assert!((pass_hat(passed, of, k) - chance).abs() < 1e-12, "{passed} of {of}, {k}");
+        }
     }
 }

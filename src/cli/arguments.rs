@@ -64,6 +64,8 @@ pub(crate) enum Format {
     Text,
     /// For programs.
     Json,
+    /// For build servers: a JUnit report, a suite for each run and a case for each order.
+    Junit,
 }
 
 /// The verdict that is wanted.
@@ -115,6 +117,7 @@ pub(crate) struct ResultArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("several").args(["seeds", "repeat"]))]
 pub(crate) struct RunArguments {
     /// What the faults follow from; beats the plan's seed. Without --ticket it also makes the ticket.
     #[arg(long, value_name = "S", value_parser = seed, conflicts_with = "seeds")]
@@ -122,9 +125,16 @@ pub(crate) struct RunArguments {
     /// Run once for each seed from A to B, both included.
     #[arg(long, value_name = "A..B", value_parser = SeedRange::from_str)]
     pub(crate) seeds: Option<SeedRange>,
-    /// How many runs go on at once, with --seeds [default: one for each core].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), requires = "seeds")]
+    /// Run N times with one seed, for programs that vary, such as those with a language model in them;
+    /// says how likely k runs in a row are to pass (pass^k).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "seeds")]
+    pub(crate) repeat: Option<u32>,
+    /// How many runs go on at once, of several [default: one for each core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), requires = "several")]
     pub(crate) jobs: Option<u16>,
+    /// Stop at the first run that fails; runs after it are not counted.
+    #[arg(long, requires = "several")]
+    pub(crate) fail_fast: bool,
     /// The task, a JSON file [default: eight orders made from the seed].
     #[arg(long, value_name = "FILE")]
     pub(crate) ticket: Option<PathBuf>,
@@ -132,7 +142,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "FILE|NAME", default_value = "article")]
     pub(crate) plan: String,
     /// Write the run's history, as JSON lines, to a file.
-    #[arg(long, value_name = "FILE", conflicts_with = "seeds")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "repeat"])]
     pub(crate) history: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) results: ResultArguments,

@@ -1,6 +1,6 @@
 //! The command line: what the `badbank` binary does.
 //!
-//! stdout carries data, stderr talk. Whatever goes wrong ends in one of the exit codes of [`exit::Exit`].
+//! stdout carries data, stderr talk. Whatever goes wrong ends in one of the exit codes that `badbank --help` lists.
 
 mod arguments;
 mod chart;
@@ -8,6 +8,7 @@ mod child;
 mod exit;
 mod grade;
 mod input;
+mod junit;
 mod output;
 mod plan;
 mod program;

@@ -163,12 +163,16 @@ impl Grade {
 }
 
 impl OrderGrade {
-    fn story(&self) -> String {
+    /// What was seen and what was done, call by call, and why it is wrong; for an order that is right,
+    /// its name and verdict.
+    pub fn story(&self) -> String {
         let mut text = format!("\n{} {}\n", self.order, self.verdict);
         let head = ["call", "the caller saw", "the ledger did"].map(str::to_owned);
         let steps =
             self.steps.iter().map(|step| [step.call.clone(), step.saw.clone(), step.did.clone()]);
-        text.push_str(&columns(&std::iter::once(head).chain(steps).collect::<Vec<_>>()));
+        if !self.steps.is_empty() {
+            text.push_str(&columns(&std::iter::once(head).chain(steps).collect::<Vec<_>>()));
+        }
         for finding in &self.causes {
             let what = match (finding.refund, finding.missing) {
                 (Some(refund), _) if finding.cause == Cause::OtherAmount => {
