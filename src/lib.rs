@@ -37,7 +37,7 @@
 //! # A map of the code
 //!
 //! ```text
-//!  cli                                     commands
+//!  lab  cli                                experiments, commands
 //!  http              ║  harness  agent     the faces that serve the bank ║ the programs that use it
 //!  money ticket ledger call fault history bank grade
 //! ```
@@ -53,6 +53,7 @@
 //! - [`grade`]: the verdict, from evidence alone.
 //! - `http`: the bank on the wire, and a client.
 //! - [`harness`], [`agent`]: the reference designs, which see a service and nothing else.
+//! - [`lab`]: experiments that measure which designs pay twice.
 //! - [`stats`]: intervals for what is counted over many runs.
 //!
 //! # Invariants
@@ -74,8 +75,10 @@ pub mod fault;
 pub mod grade;
 pub mod harness;
 pub mod history;
+pub mod lab;
 pub mod ledger;
 pub mod money;
+mod render;
 mod seed;
 pub mod stats;
 pub mod ticket;
