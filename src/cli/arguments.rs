@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Grade(GradeArguments),
     /// Show what plans there are, what one says, and what each call will meet.
     Plan(PlanArguments),
+    /// Measure which designs pay twice, beside what the sources report and what must come out.
+    Lab(LabArguments),
     /// Be one of the built-in programs under test.
     #[command(hide = true)]
     Program(ChildArguments),
@@ -81,7 +83,7 @@ pub(crate) enum Expect {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("program").args(["harness", "command"]).required(true))]
 pub(crate) struct ProgramArguments {
-    /// Run a built-in design instead of a command: model-only, retries, keyed or business-key.
+    /// Run a built-in design instead of a command: model-only, retries, keyed, business-key or model-key.
     #[arg(long, value_name = "NAME", value_parser = Design::from_str)]
     pub(crate) harness: Option<Design>,
     /// Let the built-in design wait its back-off in full, not a hundredth of it.
@@ -261,6 +263,44 @@ pub(crate) enum PlanCommand {
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabArguments {
+    /// What to measure.
+    #[arg(value_enum)]
+    pub(crate) experiment: Experiment,
+    /// Tickets in each arm.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub(crate) tickets: u64,
+    /// Seed of the first ticket; those after it have the seeds after it.
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seed)]
+    pub(crate) seed: Seed,
+    /// Threads that share the work; the table does not depend on it [default: one for each core].
+    #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
+    /// How to write the table.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: SheetFormat,
+}
+
+/// What the lab can measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Experiment {
+    /// Who retries: the agent, the harness, the harness with a key, the agent with a key.
+    Retries,
+}
+
+/// How a table is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SheetFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+    /// For spreadsheets.
+    Csv,
 }
 
 #[derive(Debug, Args)]

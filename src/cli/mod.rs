@@ -9,6 +9,7 @@ mod exit;
 mod grade;
 mod input;
 mod junit;
+mod lab;
 mod output;
 mod plan;
 mod program;
@@ -53,6 +54,7 @@ fn command(command: Command) -> Result<Exit, CliError> {
         Command::Serve(arguments) => serve::serve(arguments),
         Command::Grade(arguments) => grade::grade(&arguments),
         Command::Plan(arguments) => plan::plan(arguments),
+        Command::Lab(arguments) => lab::lab(&arguments),
         Command::Program(arguments) => child::run(&arguments),
     }
 }

@@ -24,9 +24,14 @@ pub(super) struct OrderOdds {
     pub(super) right: f64,
     /// Refunds too many.
     pub(super) extra: f64,
+    /// The square of that number.
+    pub(super) extra_squared: f64,
     /// Probability of all sequences that were walked through; the rest was left out.
     pub(super) covered: f64,
 }
+
+/// The first calls of a run, and what each of them met.
+type Prefix = Vec<(CallId, Option<Fault>)>;
 
 /// What a call may meet, and how likely.
 type Outcomes = Vec<(Option<Fault>, f64)>;
@@ -38,7 +43,7 @@ pub(super) fn order_odds(design: Design, plan: &Plan) -> OrderOdds {
     let ticket = Ticket::parse(ticket).expect("the ticket is sound");
     let outcomes = Operation::ALL.map(|operation| outcomes(plan, operation));
     let mut odds = OrderOdds::default();
-    let mut open: Vec<(Vec<(CallId, Option<Fault>)>, f64)> = vec![(Vec::new(), 1.0)];
+    let mut open: Vec<(Prefix, f64)> = vec![(Prefix::new(), 1.0)];
     while let Some((prefix, probability)) = open.pop() {
         let (calls, grade) = walk(design, &ticket, plan, &prefix);
         let Some(next) = calls.get(prefix.len()) else {
@@ -63,7 +68,9 @@ impl OrderOdds {
         let extra = grade.extra_refunds();
         if extra > 0 {
             self.doubled += probability;
-            self.extra += probability * f64::from(u32::try_from(extra).unwrap_or(u32::MAX));
+            let extra = f64::from(u32::try_from(extra).unwrap_or(u32::MAX));
+            self.extra += probability * extra;
+            self.extra_squared += probability * extra * extra;
         }
         if grade.all_ok() {
             self.right += probability;
@@ -76,7 +83,7 @@ fn walk(
     design: Design,
     ticket: &Ticket,
     plan: &Plan,
-    prefix: &[(CallId, Option<Fault>)],
+    prefix: &Prefix,
 ) -> (Vec<CallId>, crate::grade::Grade) {
     let mut scripted = Plan::calm().with_settings(*plan.settings());
     for (call, fault) in prefix {
