@@ -6,6 +6,7 @@ mod cases;
 mod cli;
 mod determinism;
 mod fault;
+mod fault_family;
 mod front_door;
 mod grade;
 mod history;
