@@ -14,6 +14,7 @@ mod history;
 #[cfg(feature = "http")]
 mod http;
 mod ledger_model;
+mod matrix;
 mod report_cases;
 #[cfg(feature = "http")]
 mod support;
