@@ -6,6 +6,7 @@ mod cases;
 #[cfg(feature = "cli")]
 mod cli;
 mod determinism;
+mod everything;
 mod fault;
 mod fault_family;
 mod front_door;
