@@ -3,7 +3,9 @@
 mod answers;
 mod client;
 mod control;
+mod faults;
 mod latency;
 mod lost;
 mod refusals;
+mod secrets;
 mod server;
