@@ -104,14 +104,13 @@ causes! {
 pub(super) fn find(
     facts: &OrderFacts,
     matched: &Match,
-    dedupe: Dedupe,
     currency: Currency,
 ) -> Vec<Finding> {
     let commits = facts.commits();
     let mut findings: Vec<Finding> = matched
         .surplus
         .iter()
-        .flat_map(|(amount, surplus)| extras(facts, &commits, *amount, *surplus, dedupe))
+        .flat_map(|(amount, surplus)| extras(facts, &commits, *amount, *surplus))
         .collect();
     findings.sort_by_key(|finding| finding.refund);
     let mut used = Vec::new();
@@ -134,7 +133,6 @@ fn extras(
     commits: &[Commit<'_>],
     amount: Amount,
     surplus: Surplus,
-    dedupe: Dedupe,
 ) -> Vec<Finding> {
     let equal: Vec<Commit<'_>> =
         commits.iter().copied().filter(|commit| commit.call.amount == Some(amount)).collect();
@@ -161,7 +159,7 @@ fn extras(
         .map(|extra| {
             let original = original(extra, &equal, commits);
             let cause = match original {
-                Some(original) => repeat(facts, original, extra, dedupe),
+                Some(original) => repeat(facts, original, extra),
                 None if surplus.held > 0 => Cause::RepeatAfterSuccess,
                 None => Cause::OtherAmount,
             };
@@ -192,7 +190,8 @@ fn has_same_key(one: &Commit<'_>, other: &Commit<'_>) -> bool {
 }
 
 /// Why `extra` was executed although `original` had been.
-fn repeat(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>, dedupe: Dedupe) -> Cause {
+fn repeat(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>) -> Cause {
+    let dedupe = extra.delivery.dedupe;
     let is_same_key = has_same_key(&original, extra);
     let overlap = extra.delivery.arrived < original.at;
     let has_crashed =

@@ -1,6 +1,6 @@
 //! Reads a history back from JSON lines.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -53,9 +53,12 @@ impl History {
         let mut reader = Reader {
             history: Self::new(read_header(first)?, usize::MAX),
             places: BTreeMap::new(),
+            answered: BTreeSet::new(),
+            attempts: Vec::new(),
             refunds: Vec::new(),
         };
         let orders = reader.history.header.ticket.orders();
+        reader.attempts = vec![[0; 2]; orders.len()];
         reader.refunds = orders.iter().map(|order| order.refunded().len()).collect();
         let mut warning = None;
         for (index, line) in text.split_inclusive('\n').enumerate().skip(1) {
@@ -107,6 +110,9 @@ fn read_header(line: &str) -> Result<Header, DocumentError> {
 struct Reader {
     history: History,
     places: BTreeMap<u64, CallIndex>,
+    answered: BTreeSet<CallIndex>,
+    /// Attempts of each operation on each order so far.
+    attempts: Vec<[u32; 2]>,
     /// Refunds on each order so far.
     refunds: Vec<usize>,
 }
@@ -118,8 +124,10 @@ impl Reader {
             return Err(format!("`seq` is {}, and {expected} comes next", line.seq));
         }
         let event = self.event(line)?;
-        if let Event::Commit(call, _, number) = event {
-            self.count(call, number)?;
+        match event {
+            Event::Commit(call, _, number) => self.count(call, number)?,
+            Event::Ok(call, _) | Event::Fail(call, _) | Event::Info(call, _) => self.answer(call)?,
+            _ => {}
         }
         if let Event::Settle(Some(rest)) = &event {
             self.history.is_cut = true;
@@ -135,6 +143,30 @@ impl Reader {
         if *held != number as usize {
             return Err(format!("`refund` is {number}, and {held} comes next on this order"));
         }
+        Ok(())
+    }
+
+    fn answer(&mut self, call: CallIndex) -> Result<(), String> {
+        if self.answered.insert(call) {
+            return Ok(());
+        }
+        let (number, id) = (self.history.call(call).number, self.history.call_id(call));
+        Err(format!("call {number}, `{id}`, is answered twice"))
+    }
+
+    /// Checks a call's attempt: the next, or past the bound of the history, where calls are missing, a later one.
+    fn attempt(&mut self, line: &Line, call: &CallRecord) -> Result<(), String> {
+        let last = &mut self.attempts[call.order.get()][call.operation as usize];
+        let is_next = call.attempt.checked_sub(1) == Some(*last);
+        let is_past_bound = line.event == "fault" && call.attempt > *last;
+        if !is_next && !is_past_bound {
+            let (given, next) = (call.attempt, u64::from(*last) + 1);
+            return Err(format!(
+                "`attempt` is {given}, and {next} comes next for a {} on this order",
+                call.operation
+            ));
+        }
+        *last = call.attempt;
         Ok(())
     }
 
@@ -278,6 +310,7 @@ impl Reader {
         if self.places.insert(number, index).is_some() {
             return Err(format!("call {number} is invoked twice"));
         }
+        self.attempt(line, &record)?;
         self.history.calls.push(record);
         self.history.call_count += 1;
         Ok(index)

@@ -335,44 +335,55 @@ impl Ledger {
         let Some(key) = key.filter(|_| self.settings.dedupe != Dedupe::Off) else {
             return pending(Part::Keyless);
         };
-        let new = || KeyRecord { order, amount, first_use_ms: now_ms, state: KeyState::Free };
-        let index = self.keys.place(caller, key, new);
+        let Some(index) = self.standing(caller, key, now_ms) else {
+            let is_racy = self.settings.dedupe == Dedupe::Racy;
+            let state = if is_racy { KeyState::Raced } else { KeyState::Reserved };
+            let record = KeyRecord { order, amount, first_use_ms: now_ms, state };
+            let index = self.keys.put(caller, key, record);
+            return pending(if is_racy { Part::Races(index) } else { Part::Holds(index) });
+        };
         if self.settings.dedupe == Dedupe::Strict {
-            self.check_strictly(index, order, amount, now_ms)?;
+            self.check_strictly(index, order, amount)?;
         }
         match self.keys.record(index).state {
             KeyState::Bound(receipt) => Ok(Arrival::Replay(receipt)),
             KeyState::Failed => Err(LedgerError::Failed),
             KeyState::Reserved => pending(Part::Waits(index)),
-            KeyState::Free | KeyState::Released(_) if self.settings.dedupe == Dedupe::Racy => {
-                pending(Part::Races(index))
-            }
-            KeyState::Free | KeyState::Released(_) => {
-                *self.keys.record_mut(index) =
-                    KeyRecord { order, amount, first_use_ms: now_ms, state: KeyState::Reserved };
-                pending(Part::Holds(index))
-            }
+            KeyState::Raced => pending(Part::Races(index)),
+            KeyState::Released(_) => unreachable!("a key that is free again stands for nothing"),
         }
     }
 
-    /// Frees an expired key; refuses a known one that comes with other parameters or too early.
+    /// The record of a key that a delivery has to heed; none if the key is free.
+    fn standing(
+        &self,
+        caller: Option<Caller>,
+        key: &IdempotencyKey,
+        now_ms: u64,
+    ) -> Option<KeyIndex> {
+        let index = self.keys.find(caller, key)?;
+        let LedgerSettings { dedupe, key_ttl_s, .. } = self.settings;
+        let record = self.keys.record(index);
+        let stands = match record.state {
+            KeyState::Reserved => true,
+            KeyState::Released(_) => false,
+            KeyState::Raced => dedupe == Dedupe::Racy,
+            KeyState::Bound(_) | KeyState::Failed => {
+                let age_ms = now_ms.saturating_sub(record.first_use_ms);
+                dedupe != Dedupe::Strict || age_ms < key_ttl_s.saturating_mul(1000)
+            }
+        };
+        stands.then_some(index)
+    }
+
+    /// Refuses a known key that comes with other parameters or too early.
     fn check_strictly(
-        &mut self,
+        &self,
         index: KeyIndex,
         order: OrderIndex,
         amount: Amount,
-        now_ms: u64,
     ) -> Result<(), LedgerError> {
-        let ttl_ms = self.settings.key_ttl_s.saturating_mul(1000);
-        let record = self.keys.record_mut(index);
-        if matches!(record.state, KeyState::Bound(_) | KeyState::Failed)
-            && now_ms.saturating_sub(record.first_use_ms) >= ttl_ms
-        {
-            record.state = KeyState::Free;
-        }
-        if matches!(record.state, KeyState::Free | KeyState::Released(_)) {
-            return Ok(());
-        }
+        let record = self.keys.record(index);
         if (record.order, record.amount) != (order, amount) {
             let account = &self.accounts[record.order.get()];
             return Err(LedgerError::KeyMismatch {
@@ -390,9 +401,8 @@ impl Ledger {
                 KeyState::Bound(receipt) => Finish::Replayed(*receipt),
                 KeyState::Released(error) => Finish::Refused(error.clone()),
                 KeyState::Failed => Finish::Refused(LedgerError::Failed),
-                KeyState::Reserved => Finish::Waits,
-                // A key is freed by expiry only after it was bound, and those who waited then are gone.
-                KeyState::Free => Finish::Refused(LedgerError::InFlight),
+                // Nobody waits for a race, whose record is never reserved.
+                KeyState::Reserved | KeyState::Raced => Finish::Waits,
             };
         }
         let account = &mut self.accounts[delivery.order.get()];
@@ -419,7 +429,7 @@ impl Ledger {
             Part::Holds(index) => self.keys.record_mut(index).state = KeyState::Failed,
             Part::Races(index) => {
                 let record = self.keys.record_mut(index);
-                if matches!(record.state, KeyState::Free) {
+                if matches!(record.state, KeyState::Raced) {
                     record.state = KeyState::Failed;
                 }
             }
@@ -438,7 +448,7 @@ impl Ledger {
             // The first of several racers to finish is the one whose reply later repeats get.
             Part::Races(index) => {
                 let record = self.keys.record_mut(index);
-                if !matches!(record.state, KeyState::Bound(_)) {
+                if matches!(record.state, KeyState::Raced) {
                     record.state = KeyState::Bound(receipt);
                 }
             }

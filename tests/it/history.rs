@@ -91,7 +91,8 @@ fn eventful() -> Bank {
                 {"on": "*", "fault": "transient", "attempts": "9-"}]}"#,
         )
         .unwrap(),
-    );
+    )
+    .unwrap();
     let mut request = Request::refund("J-1", "900".into(), Some("k2"));
     request.caller = Some(Caller::from_credential(b"T1"));
     assert_eq!(told_of(bank.call(&request)), "ok");
