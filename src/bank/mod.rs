@@ -10,7 +10,7 @@ mod shared;
 use std::{collections::BTreeMap, time::Duration};
 
 use self::delivery::{Course, Deliveries, Late, Told};
-pub use self::shared::SharedBank;
+pub use self::shared::{BankGuard, SharedBank};
 use crate::{
     call::{
         AmountInput, Answer, CallError, Operation, OrderState, Payments, Refunded, Refusal,
