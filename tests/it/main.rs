@@ -14,5 +14,7 @@ mod http;
 mod ledger_model;
 mod report_cases;
 #[cfg(feature = "http")]
+mod service;
+#[cfg(feature = "http")]
 mod support;
 mod trial;
