@@ -38,7 +38,7 @@
 //!
 //! ```text
 //!  lab  cli                                experiments, commands
-//!  http              ║  harness  agent     the faces that serve the bank ║ the programs that use it
+//!  http  service     ║  harness  agent     the faces that serve the bank ║ the programs that use it
 //!  money ticket ledger call fault history bank grade
 //! ```
 //!
@@ -52,6 +52,7 @@
 //! - [`bank`]: ledger, injector and history as one.
 //! - [`grade`]: the verdict, from evidence alone.
 //! - `http`: the bank on the wire, and a client.
+//! - `service`: the bank as a tower service, and the injector as a layer for anybody's service.
 //! - [`harness`], [`agent`]: the reference designs, which see a service and nothing else.
 //! - [`lab`]: experiments that measure which designs pay twice.
 //! - [`stats`]: intervals for what is counted over many runs.
@@ -87,6 +88,8 @@ pub mod ticket;
 pub mod cli;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "http")]
+pub mod service;
 
 pub use bank::{Bank, SharedBank};
 pub use document::DocumentError;

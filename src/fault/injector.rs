@@ -147,6 +147,15 @@ impl Injector {
         injector
     }
 
+    /// Takes in an order that the injector was not made with.
+    ///
+    /// The rules for all orders decide about it. Those that name it alone are not among the injector's: make
+    /// an injector with [the orders that its plan names](Plan::orders), and insert the others as they come.
+    pub fn insert(&mut self, order: &OrderId) -> OrderIndex {
+        self.hashes.push(OrderHash::of(order));
+        OrderIndex::new(self.hashes.len() - 1)
+    }
+
     /// The fault that a call meets, if any.
     pub fn decide(&self, operation: Operation, order: OrderIndex, attempt: u32) -> Option<Fault> {
         let forced = self

@@ -18,5 +18,7 @@ mod ledger_model;
 mod matrix;
 mod report_cases;
 #[cfg(feature = "http")]
+mod service;
+#[cfg(feature = "http")]
 mod support;
 mod trial;
