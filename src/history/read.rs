@@ -126,7 +126,9 @@ impl Reader {
         let event = self.event(line)?;
         match event {
             Event::Commit(call, _, number) => self.count(call, number)?,
-            Event::Ok(call, _) | Event::Fail(call, _) | Event::Info(call, _) => self.answer(call)?,
+            Event::Ok(call, _) | Event::Fail(call, _) | Event::Info(call, _) => {
+                self.answer(call)?
+            }
             _ => {}
         }
         if let Event::Settle(Some(rest)) = &event {
