@@ -383,10 +383,12 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 fn dedupe(text: &str) -> Result<Dedupe, String> {
     let word = text.replace('-', "_");
-    [Dedupe::Off, Dedupe::FirstReply, Dedupe::Strict, Dedupe::Racy]
-        .into_iter()
-        .find(|mode| mode.as_str() == word)
-        .ok_or_else(|| "it is off, first-reply, strict or racy".to_owned())
+    let mode = Dedupe::ALL.iter().copied().find(|mode| mode.as_str() == word);
+    mode.ok_or_else(|| {
+        let modes: Vec<String> =
+            Dedupe::ALL.iter().map(|mode| mode.as_str().replace('_', "-")).collect();
+        format!("it is one of {}", modes.join(", "))
+    })
 }
 
 fn over_refund(text: &str) -> Result<OverRefund, String> {

@@ -16,7 +16,6 @@ use super::{
 use crate::{
     call::{CallError, Operation},
     fault::{Commit, Fault, FaultLog, Plan, Told},
-    ledger::Dedupe,
     ticket::OrderId,
 };
 
@@ -140,9 +139,10 @@ impl<N, E> InjectLayer<N, E> {
             gate: Arc::new(Gate::new(plan)),
             name: Arc::new(name),
             answer: Arc::new(answer),
-            doubling: match plan.settings().dedupe {
-                Dedupe::Racy => Doubling::Overlapping,
-                _ => Doubling::AsPlanned,
+            doubling: if plan.settings().dedupe.is_racy() {
+                Doubling::Overlapping
+            } else {
+                Doubling::AsPlanned
             },
         })
     }

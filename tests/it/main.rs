@@ -5,6 +5,7 @@ mod burst;
 mod cases;
 #[cfg(feature = "cli")]
 mod cli;
+mod dedupe;
 mod determinism;
 mod everything;
 mod fault;
