@@ -101,11 +101,7 @@ causes! {
 }
 
 /// The causes of everything that is wrong with an order.
-pub(super) fn find(
-    facts: &OrderFacts,
-    matched: &Match,
-    currency: Currency,
-) -> Vec<Finding> {
+pub(super) fn find(facts: &OrderFacts, matched: &Match, currency: Currency) -> Vec<Finding> {
     let commits = facts.commits();
     let mut findings: Vec<Finding> = matched
         .surplus

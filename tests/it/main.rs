@@ -4,6 +4,7 @@
 mod cases;
 #[cfg(feature = "cli")]
 mod cli;
+mod concurrency;
 mod determinism;
 mod fault;
 mod front_door;
