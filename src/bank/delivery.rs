@@ -6,8 +6,8 @@ use crate::{
     fault::{Commit, Fault, Told as FaultTold},
     history::{CallIndex, Delivery as Number, Event, Failure, Replayed, Shown, Silence},
     ledger::{
-        Arrival, Caller, Delivery, Finish, IdempotencyKey, Instruction, LedgerError,
-        OrderIndex, Receipt,
+        Arrival, Caller, Delivery, Finish, IdempotencyKey, Instruction, LedgerError, OrderIndex,
+        Receipt,
     },
     money::Amount,
 };

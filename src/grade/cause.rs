@@ -11,7 +11,6 @@ use super::{
 };
 use crate::{
     history::Silence,
-    ledger::Dedupe,
     money::{Amount, Currency},
 };
 

@@ -176,7 +176,10 @@ impl Reader {
         Ok(match line.event.as_str() {
             "invoke" => Event::Invoke(self.invoke(line)?),
             "fault" => {
-                let call = self.known(line).or_else(|_| self.invoke(line))?;
+                let call = match self.known(line) {
+                    Ok(call) => call,
+                    Err(_) => self.invoke_past_bound(line)?,
+                };
                 let fault: Fault = need(line.fault.as_ref(), "fault")?.parse().map_err(in_words)?;
                 fault.check_on(self.history.call(call).operation).map_err(in_words)?;
                 Event::Fault(call, fault)
@@ -316,6 +319,13 @@ impl Reader {
         self.history.calls.push(record);
         self.history.call_count += 1;
         Ok(index)
+    }
+
+    /// Takes in a call of which a history past its bound kept the fault alone.
+    fn invoke_past_bound(&mut self, line: &Line) -> Result<CallIndex, String> {
+        let call = self.invoke(line)?;
+        self.history.is_cut = true;
+        Ok(call)
     }
 
     fn remainder(&self, line: &Line) -> Result<Remainder, String> {

@@ -27,7 +27,11 @@ fn send(bank: &mut Bank, order: &str, amount: &str, key: &str) -> String {
 }
 
 /// The modes whose answer a test does not list get `otherwise`.
-fn expect(dedupe: Dedupe, listed: &[(Dedupe, &'static str)], otherwise: &'static str) -> &'static str {
+fn expect(
+    dedupe: Dedupe,
+    listed: &[(Dedupe, &'static str)],
+    otherwise: &'static str,
+) -> &'static str {
     listed.iter().find(|(mode, _)| *mode == dedupe).map_or(otherwise, |(_, answer)| answer)
 }
 
@@ -74,10 +78,11 @@ fn a_repeat_in_flight_is_refused_waits_or_executes() {
             badbank::bank::Arrival::Pending(pending) => bank.finish(pending).unwrap().received(),
         };
         let refunds = bank.ledger().accounts()[0].refunds().len();
-        let is_refused =
-            matches!(&heard, Err(CallError::Refused(refusal)) if refusal.code == RefusalCode::InFlight);
+        let is_refused = matches!(&heard, Err(CallError::Refused(refusal)) if refusal.code == RefusalCode::InFlight);
         match dedupe {
-            Dedupe::Off | Dedupe::Racy => assert_eq!((refunds, heard.is_ok()), (2, true), "{dedupe:?}"),
+            Dedupe::Off | Dedupe::Racy => {
+                assert_eq!((refunds, heard.is_ok()), (2, true), "{dedupe:?}")
+            }
             Dedupe::FirstReply => assert_eq!((refunds, heard.is_ok()), (1, true), "{dedupe:?}"),
             _ => assert_eq!((refunds, is_refused), (1, true), "{dedupe:?}: {heard:?}"),
         }
@@ -104,7 +109,11 @@ fn keys_expire_as_each_mode_documents() {
             let mut bank = bank(dedupe);
             send(&mut bank, "A-1", "10.00", "k");
             bank.advance(Duration::from_secs(after_s));
-            assert_eq!(send(&mut bank, "A-1", "10.00", "k"), expected, "{dedupe:?} after {after_s} s");
+            assert_eq!(
+                send(&mut bank, "A-1", "10.00", "k"),
+                expected,
+                "{dedupe:?} after {after_s} s"
+            );
         }
     }
 }
@@ -112,7 +121,8 @@ fn keys_expire_as_each_mode_documents() {
 #[test]
 fn a_refusal_is_stored_where_failures_are_and_executed_again_elsewhere() {
     for dedupe in Dedupe::ALL.iter().copied() {
-        let ticket = r#"{"version": 1, "currency": "EUR", "orders": [{"id": "A-1", "amount": "10.00"}]}"#;
+        let ticket =
+            r#"{"version": 1, "currency": "EUR", "orders": [{"id": "A-1", "amount": "10.00"}]}"#;
         let plan = Plan::calm().dedupe(dedupe).over_refund(OverRefund::Reject);
         let mut bank = Bank::open(&Ticket::parse(ticket).unwrap(), plan);
         assert_eq!(send(&mut bank, "A-1", "11.00", "k"), "over_refund");
@@ -126,8 +136,11 @@ fn a_refusal_is_stored_where_failures_are_and_executed_again_elsewhere() {
 #[test]
 fn a_server_error_after_the_commit_is_stored_where_failures_are() {
     for dedupe in Dedupe::ALL.iter().copied() {
-        let ticket = r#"{"version": 1, "currency": "EUR", "orders": [{"id": "A-1", "amount": "10.00"}]}"#;
-        let plan = Plan::calm().dedupe(dedupe).script("A-1 refund #1".parse().unwrap(), Fault::SERVER_ERROR);
+        let ticket =
+            r#"{"version": 1, "currency": "EUR", "orders": [{"id": "A-1", "amount": "10.00"}]}"#;
+        let plan = Plan::calm()
+            .dedupe(dedupe)
+            .script("A-1 refund #1".parse().unwrap(), Fault::SERVER_ERROR);
         let mut bank = Bank::open(&Ticket::parse(ticket).unwrap(), plan.unwrap());
         let error = bank.refund("A-1", "10.00", Some("k")).unwrap_err();
         assert_eq!(error, CallError::ServerError);

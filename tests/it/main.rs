@@ -5,6 +5,7 @@ mod burst;
 mod cases;
 #[cfg(feature = "cli")]
 mod cli;
+mod concurrency;
 mod dedupe;
 mod determinism;
 mod everything;
