@@ -63,6 +63,7 @@ impl ScriptedBank {
             amount,
             currency: Currency::EUR,
             is_replay: stored.is_some(),
+            status: crate::call::RefundStatus::Succeeded,
         }
     }
 
@@ -82,6 +83,7 @@ impl Payments for ScriptedBank {
                 amount: Amount::from_minor(99_00).unwrap(),
                 refunded: self.held(order).iter().copied().sum::<Total>(),
                 refunds: self.held(order).to_vec(),
+                unsettled: Vec::new(),
             }),
         }
     }
@@ -282,6 +284,7 @@ fn keys_are_the_call_id_or_the_intent() {
                     amount: order.amount(),
                     refunded: Total::ZERO,
                     refunds: Vec::new(),
+                    unsettled: Vec::new(),
                 };
                 agent.answered(&call, &Ok(Reply::Order(state)));
             }

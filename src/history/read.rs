@@ -193,6 +193,7 @@ impl Reader {
                 }
                 Event::Commit(call, need(line.delivery, "delivery")?, need(line.refund, "refund")?)
             }
+            "revert" => Event::Revert(self.known(line)?, need(line.refund, "refund")?),
             "replay" => {
                 let call = self.known(line)?;
                 let order = match &line.of {

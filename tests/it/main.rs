@@ -1,6 +1,7 @@
 //! What badbank promises, held to it from outside: one binary, a module for each promise.
 #![allow(clippy::unwrap_used, reason = "a broken test should panic")]
 
+mod accepted;
 mod burst;
 mod cases;
 #[cfg(feature = "cli")]
