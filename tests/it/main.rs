@@ -8,10 +8,13 @@ mod determinism;
 mod fault;
 mod front_door;
 mod grade;
+#[cfg(feature = "http")]
+mod harness;
 mod history;
 #[cfg(feature = "http")]
 mod http;
 mod ledger_model;
+mod recovery;
 mod report_cases;
 #[cfg(feature = "http")]
 mod support;
