@@ -23,7 +23,7 @@ pub enum Manner {
     /// read, and nothing more is sent to it.
     Careful,
     /// It never looks. Whatever the error, even a refusal, it sends the refund again in its next turn. What an order
-    /// holds it knows from the ticket and from its own successes.
+    /// holds it knows from the ticket and from its own successes; what it reports goes by the last answer.
     Hasty,
     /// It looks before it pays, and believes what the error says: after one that says that nothing was changed it
     /// sends the refund again without a look, and a refusal it takes as given. Where the error leaves open what

@@ -81,7 +81,8 @@ pub(crate) enum Expect {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("program").args(["harness", "command"]).required(true))]
 pub(crate) struct ProgramArguments {
-    /// Run a built-in design instead of a command: model-only, retries, keyed or business-key.
+    /// Run a built-in design instead of a command: model-only, retries, keyed, business-key, model-key, hasty,
+    /// trusting, forgetful or paraphrasing.
     #[arg(long, value_name = "NAME", value_parser = Design::from_str)]
     pub(crate) harness: Option<Design>,
     /// Let the built-in design wait its back-off in full, not a hundredth of it.

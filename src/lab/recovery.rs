@@ -83,6 +83,8 @@ pub struct WayRow {
     pub doubled_orders: u64,
     /// The same in the article, of 80 orders.
     pub article_doubled_orders: u64,
+    /// Orders that lack a refund.
+    pub missed_orders: u64,
     /// Turns of the agent in both lives, the report included.
     pub calls_per_ticket: f64,
     /// Extra refunds that the grade puts down to the crash.
@@ -149,6 +151,7 @@ struct Counts {
     tickets: u64,
     orders: u64,
     doubled: u64,
+    missed: u64,
     agent_calls: u64,
     repeats: u64,
 }
@@ -162,6 +165,7 @@ impl Merge for Points {
             counts.tickets += others.tickets;
             counts.orders += others.orders;
             counts.doubled += others.doubled;
+            counts.missed += others.missed;
             counts.agent_calls += others.agent_calls;
             counts.repeats += others.repeats;
         }
@@ -177,13 +181,14 @@ impl Counts {
         let mut bank = Bank::open(ticket, Plan::calm().seed(seed));
         let report = report_despite(Some(crash), &mut runner, &mut bank);
         let grade = bank.grade(&report);
-        let is_doubled = |verdict| verdict == OrderVerdict::Duplicated;
-        let doubled = grade.orders().iter().filter(|order| is_doubled(order.verdict)).count();
+        let count =
+            |verdict| grade.orders().iter().filter(|order| order.verdict == verdict).count() as u64;
         let causes = grade.orders().iter().flat_map(|order| &order.causes);
         let repeats = causes.filter(|finding| finding.cause == Cause::RepeatAfterCrash).count();
         self.tickets += 1;
         self.orders += ticket.orders().len() as u64;
-        self.doubled += doubled as u64;
+        self.doubled += count(OrderVerdict::Duplicated);
+        self.missed += count(OrderVerdict::Missed);
         self.agent_calls += u64::from(runner.agent_calls());
         self.repeats += repeats as u64;
     }
@@ -219,6 +224,7 @@ impl RecoverySheet {
             orders: counts.orders,
             doubled_orders: counts.doubled,
             article_doubled_orders: way.article,
+            missed_orders: counts.missed,
             calls_per_ticket: counts.calls_per_ticket(),
             repeats_after_crash: counts.repeats,
         });
@@ -305,6 +311,7 @@ mod tests {
             assert_eq!(way.doubled_orders, way.article_doubled_orders, "{}", way.name);
             // What is doubled is put down to the crash, and to nothing else.
             assert_eq!(way.repeats_after_crash, way.doubled_orders, "{}", way.name);
+            assert_eq!(way.missed_orders, 0, "{}", way.name);
         }
         let fewest = sheet
             .ways
