@@ -46,13 +46,25 @@ impl Store for MemoryStore {
 ///
 /// # Examples
 ///
-/// ```no_run
-/// use badbank::harness::checkpoint::{FileStore, Store};
+/// ```
+/// use badbank::{Bank, Seed, Ticket, agent::Manner, fault::Plan};
+/// use badbank::harness::{Key, Retry, VirtualTime};
+/// use badbank::harness::checkpoint::{Ending, FileStore, Program, Recovery, Runner};
 ///
-/// let mut store = FileStore::new("refunds.checkpoint");
-/// store.save("{}")?;
-/// assert_eq!(store.load()?.as_deref(), Some("{}")); // also after a crash: what was paid stays known
-/// # Ok::<(), badbank::harness::checkpoint::CheckpointError>(())
+/// let folder = tempfile::tempdir()?;
+/// let store = FileStore::new(folder.path().join("refunds.checkpoint"));
+/// let ticket = Ticket::generate(7);
+/// let program = Program {
+///     manner: Manner::Careful,
+///     retry: Retry::default(),
+///     key: Key::CallId,
+///     recovery: Recovery::WriteAhead,
+/// };
+/// let mut bank = Bank::open(&ticket, Plan::article().seed(7));
+/// let mut runner = Runner::new(program, &ticket, store, Seed::new(7));
+/// let Ending::Reported(outcome) = runner.run(&mut bank, &mut VirtualTime, None)? else { unreachable!() };
+/// assert_eq!(bank.grade(&outcome.report).extra_refunds(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct FileStore {
