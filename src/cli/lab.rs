@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     fault::Plan,
-    lab::{Settings, Sheet, retries},
+    lab::{Settings, Sheet, keys, recovery, retries},
 };
 
 /// Runs an experiment and writes its table.
@@ -29,6 +29,8 @@ pub(super) fn lab(arguments: &LabArguments) -> Result<Exit, CliError> {
     };
     let text = match arguments.experiment {
         Experiment::Retries => write(&retries::run(&settings, &Plan::article()), arguments.format),
+        Experiment::Recovery => write(&recovery::run(&settings), arguments.format),
+        Experiment::Keys => write(&keys::run(&settings), arguments.format),
     };
     bar.finish_and_clear();
     output::data(&text?)?;

@@ -1,11 +1,15 @@
 //! What stands between an agent and the bank: retries, backoff and keys.
 //!
-//! Everything here is a plain state machine without I/O or a clock. [`run`] drives a whole program on
-//! virtual time: waits are counted, and a [`Sleeper`] decides whether anybody really waits. A harness sees
-//! nothing but a [`Payments`] service; that faults exist, it learns from their errors.
+//! Everything here is a plain state machine without a clock and, but for the file of a
+//! [`checkpoint::FileStore`], without I/O. [`run`] drives a whole program on virtual time: waits are counted, and a
+//! [`Sleeper`] decides whether anybody really waits. A [`checkpoint::Runner`] does so for a program that may die and
+//! is started again. A harness sees nothing but a [`Payments`] service; that faults exist, it learns from their
+//! errors.
 
 mod backoff;
+pub mod checkpoint;
 mod design;
+mod key;
 mod retry;
 #[cfg(test)]
 mod tests;
@@ -15,26 +19,39 @@ use std::time::Duration;
 pub use self::{
     backoff::{Backoff, Jitter},
     design::{Design, DesignError},
+    key::{Key, KeyKindError, Sending},
     retry::{Retry, Retrying, Step},
 };
 use crate::{
     Seed, Ticket,
-    agent::{Action, Careful, ToolCall, Turn},
+    agent::{Action, Agent, ToolCall, Turn},
     call::{Answer, Payments, Reply},
 };
 
-/// Sends an agent's calls in the way of one [`Design`].
+/// Sends an agent's calls: how often, and under which keys.
 #[derive(Clone, Debug)]
 pub struct Harness {
-    design: Design,
+    retry: Retry,
+    key: Key,
     seed: Seed,
+    life: u32,
     waited: Duration,
 }
 
 impl Harness {
-    /// A harness that has not sent anything; its waits follow from `seed`.
+    /// The harness of a design that has not sent anything; its waits follow from `seed`.
     pub fn new(design: Design, seed: Seed) -> Self {
-        Self { design, seed, waited: Duration::ZERO }
+        Self::with(design.retry(), design.key(), seed)
+    }
+
+    /// A harness of these parts that has not sent anything; its waits follow from `seed`.
+    pub fn with(retry: Retry, key: Key, seed: Seed) -> Self {
+        Self { retry, key, seed, life: 1, waited: Duration::ZERO }
+    }
+
+    /// Tells the harness which process it is in, from 1: it makes no fresh key that another life has made.
+    pub fn begin_life(&mut self, life: u32) {
+        self.life = life;
     }
 
     /// Sends `call` until it is answered or given up, one attempt after the other.
@@ -48,16 +65,16 @@ impl Harness {
         bank: &mut (impl Payments + ?Sized),
         sleeper: &mut (impl Sleeper + ?Sized),
     ) -> Answer {
-        // One key for all attempts: the bank sees one intent, however often it arrives.
-        let key = self.design.key(call);
-        let mut retrying = self.design.retry().begin(self.seed, call.id.number());
+        let mut retrying = self.retry.begin(self.seed, call.id.number());
+        let mut sending = Sending { attempt: 1, life: self.life };
         loop {
-            let answer = send(call, key.as_deref(), bank);
+            let answer = send(call, self.key, sending, bank);
             match retrying.next(&answer) {
                 Step::Stop => return retrying.conclude(answer),
                 Step::Wait(delay) => {
                     self.waited += delay;
                     sleeper.sleep(delay);
+                    sending.attempt += 1;
                 }
             }
         }
@@ -69,10 +86,18 @@ impl Harness {
     }
 }
 
-fn send(call: &ToolCall, key: Option<&str>, bank: &mut (impl Payments + ?Sized)) -> Answer {
+fn send(
+    call: &ToolCall,
+    key: Key,
+    sending: Sending,
+    bank: &mut (impl Payments + ?Sized),
+) -> Answer {
     match call.action {
         Action::GetOrder => bank.get_order(&call.order).map(Reply::Order),
-        Action::Refund(amount) => bank.refund(&call.order, amount, key).map(Reply::Refunded),
+        Action::Refund(amount) => {
+            let key = key.of(call, sending);
+            bank.refund(&call.order, amount, key.as_deref()).map(Reply::Refunded)
+        }
     }
 }
 
@@ -101,7 +126,7 @@ pub struct Outcome {
     pub waited: Duration,
 }
 
-/// Runs the [`Careful`] agent on `ticket` in a harness of the given design, up to its report.
+/// Runs the agent of a design on `ticket` in the design's harness, up to its report.
 ///
 /// # Determinism
 ///
@@ -113,7 +138,7 @@ pub fn run(
     sleeper: &mut (impl Sleeper + ?Sized),
     seed: Seed,
 ) -> Outcome {
-    let mut agent = Careful::new(ticket);
+    let mut agent = Agent::new(design.manner(), ticket);
     let mut harness = Harness::new(design, seed);
     let mut agent_calls = 0;
     loop {

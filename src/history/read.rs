@@ -127,7 +127,7 @@ impl Reader {
         match event {
             Event::Commit(call, _, number) => self.count(call, number)?,
             Event::Ok(call, _) | Event::Fail(call, _) | Event::Info(call, _) => {
-                self.answer(call)?
+                self.answer(call)?;
             }
             _ => {}
         }
@@ -194,15 +194,7 @@ impl Reader {
                 Event::Commit(call, need(line.delivery, "delivery")?, need(line.refund, "refund")?)
             }
             "revert" => Event::Revert(self.known(line)?, need(line.refund, "refund")?),
-            "replay" => {
-                let call = self.known(line)?;
-                let order = match &line.of {
-                    Some(order) => self.order(order)?.0,
-                    None => self.history.call(call).order,
-                };
-                let number = need(line.refund, "refund")?;
-                Event::Replay(call, need(line.delivery, "delivery")?, Replayed { order, number })
-            }
+            "replay" => self.replay(line)?,
             "refuse" if line.call.is_some() => Event::Refuse(
                 self.known(line)?,
                 need(line.delivery, "delivery")?,
@@ -244,6 +236,16 @@ impl Reader {
             ),
             other => return Err(unknown("event", other)),
         })
+    }
+
+    fn replay(&self, line: &Line) -> Result<Event, String> {
+        let call = self.known(line)?;
+        let order = match &line.of {
+            Some(order) => self.order(order)?.0,
+            None => self.history.call(call).order,
+        };
+        let number = need(line.refund, "refund")?;
+        Ok(Event::Replay(call, need(line.delivery, "delivery")?, Replayed { order, number }))
     }
 
     fn code(line: &Line) -> Result<crate::call::RefusalCode, String> {

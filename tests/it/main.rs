@@ -14,11 +14,14 @@ mod fault;
 mod fault_family;
 mod front_door;
 mod grade;
+#[cfg(feature = "http")]
+mod harness;
 mod history;
 #[cfg(feature = "http")]
 mod http;
 mod ledger_model;
 mod matrix;
+mod recovery;
 mod report_cases;
 #[cfg(feature = "http")]
 mod service;
