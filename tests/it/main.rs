@@ -1,6 +1,7 @@
 //! What badbank promises, held to it from outside: one binary, a module for each promise.
 #![allow(clippy::unwrap_used, reason = "a broken test should panic")]
 
+mod breaker;
 mod cases;
 #[cfg(feature = "cli")]
 mod cli;
@@ -8,6 +9,7 @@ mod determinism;
 mod fault;
 mod front_door;
 mod grade;
+mod harness_parts;
 mod history;
 #[cfg(feature = "http")]
 mod http;
