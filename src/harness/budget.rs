@@ -25,7 +25,7 @@
 ///         calls += 1;
 ///     }
 /// }
-/// assert_eq!(calls, 1000 + 200 + 10);
+/// assert!(calls <= 1000 + 200 + 10);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {

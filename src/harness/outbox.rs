@@ -86,9 +86,9 @@ impl<T> Outbox<T> {
         mut act: impl FnMut(&str, &T) -> Result<(), CallError>,
     ) -> usize {
         let before = self.len();
-        while let Some(place) = self.open.iter().position(|(intent, _)| !dead.is_set_aside(intent))
-        {
-            let (intent, payload) = self.open.remove(place).expect("it was found there");
+        let is_open = |dead: &DeadLetter, (intent, _): &(String, T)| !dead.is_set_aside(intent);
+        while let Some(place) = self.open.iter().position(|entry| is_open(dead, entry)) {
+            let Some((intent, payload)) = self.open.remove(place) else { break };
             match act(&intent, &payload) {
                 Ok(()) => dead.succeeded(&intent),
                 Err(error) => {

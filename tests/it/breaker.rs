@@ -274,6 +274,7 @@ const WORKER: &str = "BADBANK_TEST_BREAKER_LOG";
 
 /// One of the processes of the test below; alone it does nothing.
 #[test]
+#[allow(clippy::print_stdout, reason = "this is how it speaks to the test that started it")]
 fn a_worker_process_fails_once() {
     let Some(path) = std::env::var_os(WORKER) else { return };
     let breaker = SharedBreaker::at(&path, THREE_AN_HOUR, HOUR);

@@ -92,7 +92,7 @@ fn what_always_fails_is_set_aside_and_holds_up_nobody() {
 #[test]
 fn a_refusal_goes_to_a_person_at_once() {
     let ticket = Ticket::generate(7);
-    let mut bank = Bank::open(&ticket, Plan::calm().over_refund(OverRefund::Refuse));
+    let mut bank = Bank::open(&ticket, Plan::calm().over_refund(OverRefund::Reject));
     let mut outbox = Outbox::default();
     let too_much: Amount = Amount::from_minor(99_999_999).unwrap();
     outbox.write("refund:too much", (ticket.orders()[0].id().to_string(), too_much));

@@ -13,6 +13,7 @@ mod harness_parts;
 mod history;
 #[cfg(feature = "http")]
 mod http;
+mod lab_stopping;
 mod ledger_model;
 mod report_cases;
 #[cfg(feature = "http")]

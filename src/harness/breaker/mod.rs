@@ -228,14 +228,22 @@ impl CircuitBreaker {
     /// Asks whether a call may be sent at `now`.
     pub fn admit(&mut self, now: Timestamp) -> Admission {
         let (admission, entry) = self.decide_admission(now);
-        entry.into_iter().for_each(|entry| self.apply(entry));
+        if let Some(entry) = entry {
+            self.apply(entry);
+        }
         admission
     }
 
     /// Takes the outcome, at `now`, of a call that was let through.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a permit is used up: no call has two outcomes"
+    )]
     pub fn record(&mut self, permit: Permit, signal: Signal, now: Timestamp) -> Option<Change> {
         let entries = self.decide_outcome(&permit, signal, now);
-        entries.iter().for_each(|entry| self.apply(*entry));
+        for entry in &entries {
+            self.apply(*entry);
+        }
         self.forget(now);
         change(&entries)
     }

@@ -95,6 +95,10 @@ impl SharedBreaker {
     /// # Errors
     ///
     /// [`EvidenceError`] if the log cannot be used; the outcome is then not recorded.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a permit is used up: no call has two outcomes"
+    )]
     pub fn record(
         &self,
         permit: Permit,
