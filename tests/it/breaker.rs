@@ -17,6 +17,7 @@ use badbank::harness::{
     Admission, Change, CircuitBreaker, Entry, EvidenceError, EvidenceLog, Kind, Permit, Policy,
     SharedBreaker, Signal, State, Status, Timestamp,
 };
+use proptest::prelude::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -405,5 +406,75 @@ fn an_entry_is_on_a_line_of_its_own_after_any_ending() {
         let failure = Entry::new(Timestamp::from_unix_ms(1), Kind::Failure);
         EvidenceLog::at(&path).update(|_| ((), vec![failure])).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+    }
+}
+
+/// A writer that died between a failure and the trip that it caused: the next failure makes up for it.
+#[test]
+fn a_trip_that_was_never_written_is_made_up_for_by_the_next_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let line = format!("{{\"at_ms\":{},\"kind\":\"failure\"}}\n", at("12:00").unix_ms());
+    fs::write(&path, line.repeat(3) + "{\"at_ms\":17,\"kind\":\"ope").unwrap();
+    let breaker = SharedBreaker::at(&path, THREE_AN_HOUR, HOUR);
+    let permit = admit_shared(&breaker, at("12:01"));
+    let change = breaker.record(permit, Signal::Failure, || at("12:01")).unwrap();
+    assert_eq!(change, Some(Change::Opened { until: at("13:01") }));
+    let reading = breaker.read(|| at("12:01")).unwrap();
+    assert_eq!((reading.status.count, reading.malformed), (4, 1));
+}
+
+/// What a worker does next in the test below.
+#[derive(Clone, Copy, Debug)]
+enum Do {
+    Admit,
+    Record(usize, Signal),
+}
+
+fn steps() -> impl Strategy<Value = Vec<(u64, Do)>> {
+    let signal = prop_oneof![Just(Signal::Success), Just(Signal::Failure), Just(Signal::Neutral)];
+    let record = (0..8_usize, signal).prop_map(|(which, signal)| Do::Record(which, signal));
+    let action = prop_oneof![Just(Do::Admit), record];
+    proptest::collection::vec((0..40 * 60_000_u64, action), 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_log_leads_every_reader_to_what_one_breaker_in_memory_knows(
+        steps in steps(),
+        is_streak in any::<bool>(),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let policy = if is_streak { Policy::Streak { failures: 3 } } else { THREE_AN_HOUR };
+        let shared = SharedBreaker::at(folder.path().join("log"), policy, HOUR);
+        let mut breaker = CircuitBreaker::new(policy, HOUR);
+        let mut permits: Vec<(Permit, Permit)> = Vec::new();
+        let mut now = at("12:00");
+        for (passed_ms, step) in steps {
+            now = now.plus(Duration::from_millis(passed_ms));
+            let before = breaker.status(now).state;
+            match step {
+                Do::Admit => {
+                    let (mine, theirs) = (breaker.admit(now), shared.admit(|| now).unwrap());
+                    prop_assert_eq!(&mine, &theirs);
+                    if let State::Open { until } = before {
+                        prop_assert_eq!(&mine, &Admission::Refused { until });
+                    }
+                    permits.extend(mine.permit().zip(theirs.permit()));
+                }
+                Do::Record(which, signal) if !permits.is_empty() => {
+                    let (mine, theirs) = permits.remove(which % permits.len());
+                    let change = breaker.record(mine, signal, now);
+                    prop_assert_eq!(change, shared.record(theirs, signal, || now).unwrap());
+                    if let State::Open { .. } = before {
+                        prop_assert_eq!(change, None);
+                    }
+                }
+                Do::Record(..) => {}
+            }
+            prop_assert_eq!(breaker.status(now), shared.read(|| now).unwrap().status);
+        }
     }
 }
