@@ -268,7 +268,7 @@ impl Sheet for Fleet {
         let notes = [
             "Trips while the backend is healthy are false. Medians are over all runs of a row.",
             "Article: a fleet's backend failed six times in a morning, and never three times in a row.",
-            "More workers do not hide a streak, they bring it sooner; a window is sooner in every row.",
+            "More workers do not hide a streak, they bring it sooner; three in a window are never later.",
             "But a count within a time grows with the fleet even where all is well, so its threshold has to.",
         ];
         notes.map(str::to_owned).to_vec()
@@ -282,7 +282,7 @@ mod tests {
     /// Sessions that a lone worker begins until the rule trips, on average, with a window that never ends.
     #[allow(clippy::cast_precision_loss, reason = "a few sessions")]
     fn sessions(policy: Policy, fail_percent: u64) -> f64 {
-        const RUNS: u64 = 10_000;
+        const RUNS: u64 = 4_000;
         let mut sessions = 0_u64;
         for seed in 0..RUNS {
             let mut worker = Workers::new(1, mix(seed), fail_percent).workers.remove(0);
@@ -308,9 +308,9 @@ mod tests {
             let p = f64::from(fail_percent) / 100.0;
             let in_a_row = (1.0 - p.powi(3)) / (p.powi(3) * (1.0 - p));
             let measured = sessions(STREAK, u64::from(fail_percent));
-            assert!((measured / in_a_row - 1.0).abs() < 0.04, "{measured} is not {in_a_row}");
+            assert!((measured / in_a_row - 1.0).abs() < 0.05, "{measured} is not {in_a_row}");
             let measured = sessions(endless, u64::from(fail_percent));
-            assert!((measured * p / 3.0 - 1.0).abs() < 0.04, "{measured} is not {}", 3.0 / p);
+            assert!((measured * p / 3.0 - 1.0).abs() < 0.05, "{measured} is not {}", 3.0 / p);
         }
     }
 
