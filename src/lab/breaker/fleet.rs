@@ -282,7 +282,7 @@ mod tests {
     /// Sessions that a lone worker begins until the rule trips, on average, with a window that never ends.
     #[allow(clippy::cast_precision_loss, reason = "a few sessions")]
     fn sessions(policy: Policy, fail_percent: u64) -> f64 {
-        const RUNS: u64 = 4_000;
+        const RUNS: u64 = 3_000;
         let mut sessions = 0_u64;
         for seed in 0..RUNS {
             let mut worker = Workers::new(1, mix(seed), fail_percent).workers.remove(0);
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn the_number_of_threads_moves_nothing() {
-        let one = Settings::new(130, 7);
+        let one = Settings::new(70, 7);
         let three = Settings { jobs: std::num::NonZero::new(3).unwrap(), ..one };
         assert_eq!(fleet(&one), fleet(&three));
     }
