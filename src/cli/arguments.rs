@@ -292,6 +292,12 @@ pub(crate) enum Experiment {
     Retries,
     /// What a crash costs: the five ways to go on, at each moment of each step.
     Recovery,
+    /// When to stop: a refund that fails for its first 2, 4 or 1000 attempts, and what layers make of it.
+    Stopping,
+    /// Layers of three attempts each before a dead service: how their calls multiply.
+    Amplification,
+    /// Three failures in a row against three within an hour, by one worker and by many.
+    Breaker,
     /// Which keys save a refund from which repeat, and which swallow a legitimate one.
     Keys,
 }

@@ -5,11 +5,14 @@
 //! the measured one, derived by enumerating the fault process, not by simulating it.
 #![allow(clippy::float_arithmetic, reason = "this is where rates are made of counts")]
 
+pub mod amplification;
+pub mod breaker;
 mod exact;
 pub mod keys;
 mod parallel;
 pub mod recovery;
 pub mod retries;
+pub mod stopping;
 
 use std::num::NonZero;
 

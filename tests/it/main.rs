@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a broken test should panic")]
 
 mod accepted;
+mod breaker;
 mod burst;
 mod cases;
 #[cfg(feature = "cli")]
@@ -16,9 +17,11 @@ mod front_door;
 mod grade;
 #[cfg(feature = "http")]
 mod harness;
+mod harness_parts;
 mod history;
 #[cfg(feature = "http")]
 mod http;
+mod lab_stopping;
 mod ledger_model;
 mod matrix;
 mod recovery;
