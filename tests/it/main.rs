@@ -21,6 +21,7 @@ mod harness_parts;
 mod history;
 #[cfg(feature = "http")]
 mod http;
+mod lab_retries;
 mod lab_stopping;
 mod ledger_model;
 mod matrix;
