@@ -165,12 +165,11 @@ impl CallFacts {
             Event::Refuse(_, delivery, code) => end(*delivery, End::Refused(*code)),
             _ => return,
         };
-        match self.deliveries.iter_mut().find(|delivery| delivery.number == number) {
-            Some(delivery) => delivery.end = end,
-            None => {
-                let (arrived, is_late) = (seq, false);
-                self.deliveries.push(DeliveryFacts { number, arrived, is_late, dedupe, end });
-            }
+        if let Some(known) = self.deliveries.iter_mut().find(|known| known.number == number) {
+            known.end = end;
+        } else {
+            let (arrived, is_late) = (seq, false);
+            self.deliveries.push(DeliveryFacts { number, arrived, is_late, dedupe, end });
         }
     }
 

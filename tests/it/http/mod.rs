@@ -3,7 +3,10 @@
 mod answers;
 mod client;
 mod control;
+mod departures;
 mod latency;
 mod lost;
+mod patience;
+mod planes;
 mod refusals;
 mod server;
