@@ -9,4 +9,5 @@ mod lost;
 mod patience;
 mod planes;
 mod refusals;
+mod refused_by_control;
 mod server;
