@@ -127,7 +127,7 @@ impl Reader {
         match event {
             Event::Commit(call, _, number) => self.count(call, number)?,
             Event::Ok(call, _) | Event::Fail(call, _) | Event::Info(call, _) => {
-                self.answer(call)?
+                self.answer(call)?;
             }
             _ => {}
         }

@@ -155,7 +155,7 @@ fn heard(answer: Answer) -> Heard {
     }
 }
 
-/// Numbers that look random and are the same every time (SplitMix64).
+/// Numbers that look random and are the same every time (`SplitMix64`).
 struct Numbers(u64);
 
 impl Numbers {
