@@ -68,7 +68,7 @@ impl Careful {
     pub fn answered(&mut self, call: &ToolCall, answer: &Answer) {
         let task = &mut self.tasks[call.task];
         match (call.action, answer) {
-            (Action::GetOrder, Ok(Reply::Order(order))) => task.read(&order.refunds),
+            (Action::GetOrder, Ok(Reply::Order(order))) => task.read(&order.held()),
             (Action::GetOrder, Err(error)) => task.read_failed(error),
             (Action::Refund(amount), Ok(Reply::Refunded(refund))) => {
                 task.paid(amount, refund.number as usize);

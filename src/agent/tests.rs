@@ -62,6 +62,7 @@ impl Table {
             amount: euros(&["99.00"])[0],
             refunded: refunds.iter().copied().sum::<Total>(),
             refunds,
+            unsettled: Vec::new(),
         })));
     }
 
@@ -75,6 +76,7 @@ impl Table {
             amount,
             currency: Currency::EUR,
             is_replay: false,
+            status: crate::call::RefundStatus::Succeeded,
         })));
     }
 

@@ -1,11 +1,13 @@
-//! A bank for threads.
+//! A bank for threads, and for tasks.
+//!
+//! Whoever uses the bank under its lock wakes, on giving it back, those that wait for something in it.
+//! Waiting is written with the standard library's wakers alone, so the core needs no runtime.
 
 use std::{
     ops::{Deref, DerefMut},
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, Thread},
 };
 
 use super::{Arrival, Bank, Pending};
@@ -37,43 +39,42 @@ use crate::{
 /// Threads that work on different orders change neither faults, nor fault log, nor grade.
 #[derive(Clone, Debug)]
 pub struct SharedBank {
-    shared: Arc<Shared>,
+    shared: Arc<Mutex<Shared>>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    bank: Mutex<Bank>,
-    /// Told when a call may have finished that others wait for.
-    finished: Condvar,
-    /// Threads that wait for that; changed only under the lock.
-    waiting: AtomicUsize,
+    bank: Bank,
+    /// Those that wait for a call under way to finish.
+    waiting: Vec<Waker>,
 }
 
 impl SharedBank {
     /// Puts a bank behind a lock.
     pub fn new(bank: Bank) -> Self {
-        let (bank, finished) = (Mutex::new(bank), Condvar::new());
-        Self { shared: Arc::new(Shared { bank, finished, waiting: AtomicUsize::new(0) }) }
+        Self { shared: Arc::new(Mutex::new(Shared { bank, waiting: Vec::new() })) }
     }
 
     /// The bank, for as long as the guard lives. Whatever is done to it, those that wait for it are woken.
     pub fn lock(&self) -> BankGuard<'_> {
-        // A thread that panicked in between left no half-done call: the bank's steps do not unwind.
-        let bank = self.shared.bank.lock().unwrap_or_else(PoisonError::into_inner);
-        BankGuard { bank, wake: Wake(&self.shared) }
+        BankGuard { shared: Some(self.shared()) }
     }
 
-    /// Takes a call in and answers it under one hold of the lock; waits only where the first refund under its
-    /// key is not finished.
+    /// Takes a call in and answers it; waits where the first refund under its key is not finished.
     ///
     /// # Errors
     ///
     /// As the bank answers.
     pub fn call(&self, request: &Request<'_>) -> Answer {
+        self.take_in(request).unwrap_or_else(|pending| self.wait(pending)).received()
+    }
+
+    /// Takes a call in and finishes it, if it need not wait, under one hold of the lock.
+    fn take_in(&self, request: &Request<'_>) -> Result<Sent, Pending> {
         let mut bank = self.lock();
         match bank.arrive(request) {
-            Arrival::Answered(sent) => sent.received(),
-            Arrival::Pending(pending) => bank.wait(pending).received(),
+            Arrival::Answered(sent) => Ok(sent),
+            Arrival::Pending(pending) => bank.finish(pending),
         }
     }
 
@@ -93,57 +94,87 @@ impl SharedBank {
 
     /// As [`finish`](Self::finish), after another thread has finished the first refund under its key if need be.
     pub fn wait(&self, pending: Pending) -> Sent {
-        self.lock().wait(pending)
+        let waker = Waker::from(Arc::new(Parked(thread::current())));
+        let mut pending = Some(pending);
+        loop {
+            match self.poll_finish(&mut pending, &mut Context::from_waker(&waker)) {
+                Poll::Ready(sent) => return sent,
+                Poll::Pending => thread::park(),
+            }
+        }
+    }
+
+    /// As [`Bank::finish`], for a task, which is woken when it is worth trying again.
+    ///
+    /// # Panics
+    ///
+    /// If `pending` is empty, as it is once the call has finished.
+    pub fn poll_finish(
+        &self,
+        pending: &mut Option<Pending>,
+        context: &mut Context<'_>,
+    ) -> Poll<Sent> {
+        // Not the public guard: whoever has to wait has changed nothing that others wait for.
+        let mut shared = self.shared();
+        let call = pending.take().expect("a call that has finished is not polled again");
+        match shared.bank.finish(call) {
+            Ok(sent) => {
+                drop(BankGuard { shared: Some(shared) });
+                Poll::Ready(sent)
+            }
+            Err(again) => {
+                *pending = Some(again);
+                let waker = context.waker();
+                if !shared.waiting.iter().any(|waiting| waiting.will_wake(waker)) {
+                    shared.waiting.push(waker.clone());
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        // A thread that panicked in between left no half-done call: the bank's steps do not unwind.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The bank of a [`SharedBank`], for one thread at a time.
+/// The bank behind a [`SharedBank`], while it is locked.
 #[derive(Debug)]
 pub struct BankGuard<'a> {
-    bank: MutexGuard<'a, Bank>,
-    /// Dropped after the lock: those that are woken find it free.
-    wake: Wake<'a>,
-}
-
-/// Wakes those that wait for a call when it is dropped.
-#[derive(Debug)]
-struct Wake<'a>(&'a Shared);
-
-impl Drop for Wake<'_> {
-    fn drop(&mut self) {
-        if self.0.waiting.load(Relaxed) > 0 {
-            self.0.finished.notify_all();
-        }
-    }
-}
-
-impl BankGuard<'_> {
-    fn wait(self, mut pending: Pending) -> Sent {
-        let Self { wake, mut bank } = self;
-        let Wake(Shared { finished, waiting, .. }) = wake;
-        loop {
-            match bank.finish(pending) {
-                Ok(sent) => return sent,
-                Err(again) => pending = again,
-            }
-            waiting.fetch_add(1, Relaxed);
-            bank = finished.wait(bank).unwrap_or_else(PoisonError::into_inner);
-            waiting.fetch_sub(1, Relaxed);
-        }
-    }
+    /// There until the guard is dropped.
+    shared: Option<MutexGuard<'a, Shared>>,
 }
 
 impl Deref for BankGuard<'_> {
     type Target = Bank;
 
     fn deref(&self) -> &Bank {
-        &self.bank
+        &self.shared.as_ref().expect("a guard holds the lock for as long as it lives").bank
     }
 }
 
 impl DerefMut for BankGuard<'_> {
     fn deref_mut(&mut self) -> &mut Bank {
-        &mut self.bank
+        &mut self.shared.as_mut().expect("a guard holds the lock for as long as it lives").bank
+    }
+}
+
+impl Drop for BankGuard<'_> {
+    fn drop(&mut self) {
+        let waiting = self.shared.as_mut().map(|shared| std::mem::take(&mut shared.waiting));
+        // Given back first: whoever is woken finds the bank free.
+        self.shared = None;
+        waiting.into_iter().flatten().for_each(Waker::wake);
+    }
+}
+
+/// A thread that is parked until it is woken.
+struct Parked(Thread);
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 

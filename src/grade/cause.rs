@@ -11,7 +11,6 @@ use super::{
 };
 use crate::{
     history::Silence,
-    ledger::Dedupe,
     money::{Amount, Currency},
 };
 
@@ -62,9 +61,9 @@ causes! {
     /// Both bore the same key, and the ledger ignores keys.
     KeyIgnored = "key_ignored",
         "Both requests bore the same key, but the ledger ignores keys.";
-    /// Both bore the same key, and it had expired.
+    /// Both bore the same key, and the ledger no longer knew it.
     KeyExpired = "key_expired",
-        "Both requests bore the same key, but it had expired before the second came.";
+        "Both requests bore the same key, but the ledger no longer knew it when the second came.";
     /// Both bore a key, not the same one.
     KeyChanged = "key_changed",
         "It was sent again under another key, so the ledger took it for a new refund.";
@@ -92,6 +91,9 @@ causes! {
     /// The answer of another refund was replayed.
     SwallowedByKey = "swallowed_by_key",
         "It bore a key that another refund had used, so that refund's reply was all it got.";
+    /// It was accepted, and failed afterwards.
+    FailedLater = "failed_later",
+        "The bank accepted the refund and answered that it was pending; it failed later, and nobody looked.";
     /// The bank refused.
     Refused = "refused",
         "The bank refused the request.";
@@ -192,7 +194,7 @@ fn repeat(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>) -> Cause
     let overlap = extra.delivery.arrived < original.at;
     let has_crashed =
         facts.crashes.iter().any(|at| original.call.invoked < *at && *at < extra.call.invoked);
-    if is_same_key && overlap && dedupe == Dedupe::Racy {
+    if is_same_key && overlap && dedupe.is_racy() {
         Cause::RacyDedupe
     } else if original.call.id == extra.call.id {
         Cause::DuplicateDelivery
@@ -200,10 +202,10 @@ fn repeat(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>) -> Cause
         Cause::LateCommit
     } else if has_crashed {
         Cause::RepeatAfterCrash
-    } else if is_same_key && dedupe == Dedupe::Strict {
-        Cause::KeyExpired
-    } else if is_same_key {
+    } else if is_same_key && dedupe.ignores_keys() {
         Cause::KeyIgnored
+    } else if is_same_key {
+        Cause::KeyExpired
     } else if original.call.key.is_some() && extra.call.key.is_some() {
         Cause::KeyChanged
     } else if has_stale_read(facts, original, extra) {
@@ -256,6 +258,11 @@ fn missed<'a>(
     if let Some(call) = swallowed {
         used.push(call);
         return (Cause::SwallowedByKey, vec![call]);
+    }
+    let reverted =
+        tried.iter().copied().rfind(|call| ends(call, |end| matches!(end, End::Reverted(_))));
+    if let Some(call) = reverted {
+        return (Cause::FailedLater, vec![call]);
     }
     let refused =
         tried.iter().copied().rfind(|call| ends(call, |end| matches!(end, End::Refused(_))));

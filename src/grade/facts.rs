@@ -50,6 +50,8 @@ pub(super) struct DeliveryFacts {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
     Committed(u32),
+    /// Committed, and failed since.
+    Reverted(u32),
     Replayed(Replayed),
     Refused(RefusalCode),
 }
@@ -159,6 +161,13 @@ impl CallFacts {
                     dedupe,
                     end: None,
                 });
+            }
+            Event::Revert(_, refund) => {
+                let reverted = |delivery: &&mut DeliveryFacts| matches!(delivery.end, Some((_, End::Committed(number))) if number == *refund);
+                if let Some(delivery) = self.deliveries.iter_mut().find(reverted) {
+                    delivery.end = Some((seq, End::Reverted(*refund)));
+                }
+                return;
             }
             Event::Commit(_, delivery, refund) => end(*delivery, End::Committed(*refund)),
             Event::Replay(_, delivery, of) => end(*delivery, End::Replayed(*of)),

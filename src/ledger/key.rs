@@ -125,7 +125,7 @@ pub(super) enum KeyState {
     /// The ledger's answer, for every repeat.
     Bound(Receipt),
     /// A failure, for every repeat.
-    Failed,
+    Failed(LedgerError),
     /// The ledger refused the delivery that held the key: it is free again, and those who waited learn why.
     Released(LedgerError),
 }
@@ -165,6 +165,11 @@ impl KeyStore {
         names.insert(key.clone(), index);
         self.records.push(record);
         index
+    }
+
+    /// Records that were made after this one.
+    pub(super) fn newer_than(&self, index: KeyIndex) -> u64 {
+        (self.records.len() - 1 - index.0) as u64
     }
 
     pub(super) fn record(&self, index: KeyIndex) -> &KeyRecord {

@@ -4,6 +4,7 @@
 //! one step). What is stored under a key is what the ledger answered. The ledger knows nothing of
 //! faults: the bank decides which deliveries it hears of.
 
+mod dedupe;
 mod key;
 
 use std::collections::HashMap;
@@ -11,41 +12,16 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
 
-pub use self::key::{Caller, IdempotencyKey, KeyError};
+use self::dedupe::{InFlight, Policy};
 use self::key::{KeyIndex, KeyRecord, KeyState, KeyStore};
+pub use self::{
+    dedupe::Dedupe,
+    key::{Caller, IdempotencyKey, KeyError},
+};
 use crate::{
     money::{Amount, Currency, Money, Total},
     ticket::{OrderId, Ticket},
 };
-
-/// What the ledger does with idempotency keys.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Dedupe {
-    /// Keys are recorded and ignored.
-    Off,
-    /// The first reply of a key is answered again to every later refund with that key.
-    #[default]
-    #[serde(alias = "first-reply")]
-    FirstReply,
-    /// As `FirstReply`, but other parameters under a key and repeats in flight are refused, and keys expire.
-    Strict,
-    /// Looks keys up on arrival and reserves nothing, so that overlapping deliveries both execute.
-    Racy,
-}
-
-impl Dedupe {
-    /// The word in plans and histories.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::FirstReply => "first_reply",
-            Self::Strict => "strict",
-            Self::Racy => "racy",
-        }
-    }
-}
 
 /// What the ledger does with a refund of more than is left on the order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,6 +119,8 @@ pub struct Account {
     currency: Currency,
     amount: Amount,
     refunds: Vec<Amount>,
+    /// The numbers of refunds that were accepted and have failed since.
+    failed: Vec<u32>,
     refunded: Total,
 }
 
@@ -167,7 +145,18 @@ impl Account {
         &self.refunds
     }
 
-    /// The sum of the refunds.
+    /// The numbers of refunds that were accepted and have failed since.
+    pub fn failed(&self) -> &[u32] {
+        &self.failed
+    }
+
+    /// The refunds that have not failed.
+    pub fn held(&self) -> impl Iterator<Item = Amount> {
+        let numbered = (1_u32..).zip(&self.refunds);
+        numbered.filter(|(number, _)| !self.failed.contains(number)).map(|(_, amount)| *amount)
+    }
+
+    /// The sum of the refunds that have not failed.
     pub fn refunded(&self) -> Total {
         self.refunded
     }
@@ -188,11 +177,12 @@ impl Account {
     fn refund(&mut self, amount: Amount, over_refund: OverRefund) -> Result<u32, LedgerError> {
         let left = Total::from(self.amount).saturating_sub(self.refunded);
         if over_refund == OverRefund::Reject && Total::from(amount) > left {
-            return Err(match self.refunds.last() {
-                Some(last) if left == Total::ZERO => LedgerError::AlreadyRefunded {
-                    number: u32::try_from(self.refunds.len()).unwrap_or(u32::MAX),
-                    amount: self.money(*last),
-                },
+            let standing =
+                (1_u32..).zip(&self.refunds).filter(|(number, _)| !self.failed.contains(number));
+            return Err(match standing.last() {
+                Some((number, last)) if left == Total::ZERO => {
+                    LedgerError::AlreadyRefunded { number, amount: self.money(*last) }
+                }
                 _ => LedgerError::ExceedsRefundable {
                     asked: self.money(amount),
                     left,
@@ -213,6 +203,8 @@ pub struct Receipt {
     pub number: u32,
     /// What was paid.
     pub amount: Amount,
+    /// Whether it was accepted only, and may yet fail.
+    pub is_pending: bool,
 }
 
 /// A well-formed refund on its way to the ledger.
@@ -235,6 +227,14 @@ pub struct Delivery {
     order: OrderIndex,
     amount: Amount,
     part: Part,
+    is_pending: bool,
+}
+
+impl Delivery {
+    /// The same delivery, to be accepted only: it may yet fail.
+    pub(crate) fn pending(self) -> Self {
+        Self { is_pending: true, ..self }
+    }
 }
 
 /// What a delivery has to do with its key.
@@ -294,6 +294,7 @@ impl Ledger {
                 currency: order.currency(),
                 amount: order.amount(),
                 refunds: order.refunded().to_vec(),
+                failed: Vec::new(),
                 refunded: order.refunded().iter().copied().sum(),
             });
         }
@@ -324,30 +325,41 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// Under [`Dedupe::Strict`], [`LedgerError::KeyMismatch`] and [`LedgerError::InFlight`].
+    /// Where the mode has it, [`LedgerError::KeyMismatch`], [`LedgerError::InFlight`] and stored failures.
     pub fn arrive(
         &mut self,
         instruction: Instruction<'_>,
         now_ms: u64,
     ) -> Result<Arrival, LedgerError> {
         let Instruction { order, amount, key, caller } = instruction;
-        let pending = |part| Ok(Arrival::Pending(Delivery { order, amount, part }));
-        let Some(key) = key.filter(|_| self.settings.dedupe != Dedupe::Off) else {
+        let pending =
+            |part| Ok(Arrival::Pending(Delivery { order, amount, part, is_pending: false }));
+        let policy = self.settings.dedupe.policy(self.settings.key_ttl_s);
+        let Some((key, policy)) = key.zip(policy) else {
             return pending(Part::Keyless);
         };
-        let Some(index) = self.standing(caller, key, now_ms) else {
-            let is_racy = self.settings.dedupe == Dedupe::Racy;
+        let caller = caller.filter(|_| policy.is_per_caller);
+        let Some(index) = self.standing(caller, key, &policy, now_ms) else {
+            let is_racy = policy.in_flight == InFlight::Races;
             let state = if is_racy { KeyState::Raced } else { KeyState::Reserved };
             let record = KeyRecord { order, amount, first_use_ms: now_ms, state };
             let index = self.keys.put(caller, key, record);
             return pending(if is_racy { Part::Races(index) } else { Part::Holds(index) });
         };
-        if self.settings.dedupe == Dedupe::Strict {
-            self.check_strictly(index, order, amount)?;
+        let record = self.keys.record(index);
+        if policy.checks_parameters && (record.order, record.amount) != (order, amount) {
+            let account = &self.accounts[record.order.get()];
+            return Err(LedgerError::KeyMismatch {
+                order: account.id.clone(),
+                first: account.money(record.amount),
+            });
         }
-        match self.keys.record(index).state {
-            KeyState::Bound(receipt) => Ok(Arrival::Replay(receipt)),
-            KeyState::Failed => Err(LedgerError::Failed),
+        match &record.state {
+            KeyState::Bound(receipt) => Ok(Arrival::Replay(*receipt)),
+            KeyState::Failed(error) => Err(error.clone()),
+            KeyState::Reserved if policy.in_flight == InFlight::Refused => {
+                Err(LedgerError::InFlight)
+            }
             KeyState::Reserved => pending(Part::Waits(index)),
             KeyState::Raced => pending(Part::Races(index)),
             KeyState::Released(_) => unreachable!("a key that is free again stands for nothing"),
@@ -359,39 +371,22 @@ impl Ledger {
         &self,
         caller: Option<Caller>,
         key: &IdempotencyKey,
+        policy: &Policy,
         now_ms: u64,
     ) -> Option<KeyIndex> {
         let index = self.keys.find(caller, key)?;
-        let LedgerSettings { dedupe, key_ttl_s, .. } = self.settings;
         let record = self.keys.record(index);
         let stands = match record.state {
             KeyState::Reserved => true,
             KeyState::Released(_) => false,
-            KeyState::Raced => dedupe == Dedupe::Racy,
-            KeyState::Bound(_) | KeyState::Failed => {
+            KeyState::Raced => policy.in_flight == InFlight::Races,
+            KeyState::Bound(_) | KeyState::Failed(_) => {
                 let age_ms = now_ms.saturating_sub(record.first_use_ms);
-                dedupe != Dedupe::Strict || age_ms < key_ttl_s.saturating_mul(1000)
+                let is_fresh = policy.ttl_s.is_none_or(|ttl_s| age_ms < ttl_s.saturating_mul(1000));
+                is_fresh && policy.keys_max.is_none_or(|keys| self.keys.newer_than(index) < keys)
             }
         };
         stands.then_some(index)
-    }
-
-    /// Refuses a known key that comes with other parameters or too early.
-    fn check_strictly(
-        &self,
-        index: KeyIndex,
-        order: OrderIndex,
-        amount: Amount,
-    ) -> Result<(), LedgerError> {
-        let record = self.keys.record(index);
-        if (record.order, record.amount) != (order, amount) {
-            let account = &self.accounts[record.order.get()];
-            return Err(LedgerError::KeyMismatch {
-                order: account.id.clone(),
-                first: account.money(record.amount),
-            });
-        }
-        if matches!(record.state, KeyState::Reserved) { Err(LedgerError::InFlight) } else { Ok(()) }
     }
 
     /// Ends a delivery: money, key and reply in one step.
@@ -400,7 +395,7 @@ impl Ledger {
             return match &self.keys.record(index).state {
                 KeyState::Bound(receipt) => Finish::Replayed(*receipt),
                 KeyState::Released(error) => Finish::Refused(error.clone()),
-                KeyState::Failed => Finish::Refused(LedgerError::Failed),
+                KeyState::Failed(error) => Finish::Refused(error.clone()),
                 // Nobody waits for a race, whose record is never reserved.
                 KeyState::Reserved | KeyState::Raced => Finish::Waits,
             };
@@ -408,17 +403,42 @@ impl Ledger {
         let account = &mut self.accounts[delivery.order.get()];
         match account.refund(delivery.amount, self.settings.over_refund) {
             Ok(number) => {
-                let receipt = Receipt { order: delivery.order, number, amount: delivery.amount };
+                let Delivery { order, amount, .. } = *delivery;
+                let receipt = Receipt { order, number, amount, is_pending: delivery.is_pending };
                 self.bind(delivery.part, receipt);
                 Finish::Committed(receipt)
             }
             Err(error) => {
                 if let Part::Holds(index) = delivery.part {
-                    self.keys.record_mut(index).state = KeyState::Released(error.clone());
+                    self.keys.record_mut(index).state = if self.stores_failures() {
+                        KeyState::Failed(error.clone())
+                    } else {
+                        KeyState::Released(error.clone())
+                    };
                 }
                 Finish::Refused(error)
             }
         }
+    }
+
+    /// Lets a refund that was accepted fail: its amount is free again, and its number is not given anew.
+    ///
+    /// # Panics
+    ///
+    /// If the order holds no such refund.
+    pub fn revert(&mut self, order: OrderIndex, number: u32) {
+        let account = &mut self.accounts[order.get()];
+        assert!(!account.failed.contains(&number), "a refund fails once");
+        let place = (number as usize).checked_sub(1).expect("refunds count from 1");
+        let amount = Total::from(account.refunds[place]);
+        assert!(account.refunded >= amount, "a refund that fails was counted");
+        account.refunded = account.refunded.saturating_sub(amount);
+        account.failed.push(number);
+    }
+
+    /// Whether a mode answers with what has become of a refund, not with what was answered first.
+    pub(crate) fn answers_latest(&self) -> bool {
+        self.settings.dedupe == Dedupe::Paypal
     }
 
     /// Ends a delivery with a failure that is bound to its key: no money moves, and every repeat is
@@ -426,15 +446,32 @@ impl Ledger {
     pub fn fail(&mut self, delivery: &Delivery) -> LedgerError {
         match delivery.part {
             Part::Keyless | Part::Waits(_) => {}
-            Part::Holds(index) => self.keys.record_mut(index).state = KeyState::Failed,
+            Part::Holds(index) => {
+                self.keys.record_mut(index).state = KeyState::Failed(LedgerError::Failed);
+            }
             Part::Races(index) => {
                 let record = self.keys.record_mut(index);
                 if matches!(record.state, KeyState::Raced) {
-                    record.state = KeyState::Failed;
+                    record.state = KeyState::Failed(LedgerError::Failed);
                 }
             }
         }
         LedgerError::Failed
+    }
+
+    /// Notes that a delivery that has finished was answered with a server error: where failures are
+    /// stored, that is what every repeat gets.
+    pub fn answered_with_error(&mut self, delivery: &Delivery) {
+        if let Part::Holds(index) = delivery.part
+            && self.stores_failures()
+        {
+            self.keys.record_mut(index).state = KeyState::Failed(LedgerError::Failed);
+        }
+    }
+
+    fn stores_failures(&self) -> bool {
+        let LedgerSettings { dedupe, key_ttl_s, .. } = self.settings;
+        dedupe.policy(key_ttl_s).is_some_and(|policy| policy.stores_failures)
     }
 
     fn bind(&mut self, part: Part, receipt: Receipt) {
