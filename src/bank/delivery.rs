@@ -364,14 +364,18 @@ impl Bank {
         let mut due: Vec<Failing> =
             self.failing.extract_if(.., |failing| failing.due_after == 0).collect();
         due.sort_by_key(|failing| failing.number);
-        due.iter().for_each(|failing| self.revert(failing));
+        for failing in &due {
+            self.revert(failing);
+        }
     }
 
     /// Lets everything fail that was only accepted.
     pub(super) fn fail_all(&mut self) {
         let mut rest = std::mem::take(&mut self.failing);
         rest.sort_by_key(|failing| (failing.order, failing.refund));
-        rest.iter().for_each(|failing| self.revert(failing));
+        for failing in &rest {
+            self.revert(failing);
+        }
     }
 
     fn revert(&mut self, failing: &Failing) {

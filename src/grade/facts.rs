@@ -174,8 +174,10 @@ impl CallFacts {
             Event::Refuse(_, delivery, code) => end(*delivery, End::Refused(*code)),
             _ => return,
         };
-        if let Some(known) = self.deliveries.iter_mut().find(|known| known.number == number) {
-            known.end = end;
+        if let Some(delivery) =
+            self.deliveries.iter_mut().find(|delivery| delivery.number == number)
+        {
+            delivery.end = end;
         } else {
             let (arrived, is_late) = (seq, false);
             self.deliveries.push(DeliveryFacts { number, arrived, is_late, dedupe, end });

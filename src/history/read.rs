@@ -191,15 +191,7 @@ impl Reader {
                 Event::Commit(call, need(line.delivery, "delivery")?, need(line.refund, "refund")?)
             }
             "revert" => Event::Revert(self.known(line)?, need(line.refund, "refund")?),
-            "replay" => {
-                let call = self.known(line)?;
-                let order = match &line.of {
-                    Some(order) => self.order(order)?.0,
-                    None => self.history.call(call).order,
-                };
-                let number = need(line.refund, "refund")?;
-                Event::Replay(call, need(line.delivery, "delivery")?, Replayed { order, number })
-            }
+            "replay" => self.replay(line)?,
             "refuse" if line.call.is_some() => Event::Refuse(
                 self.known(line)?,
                 need(line.delivery, "delivery")?,
@@ -241,6 +233,16 @@ impl Reader {
             ),
             other => return Err(unknown("event", other)),
         })
+    }
+
+    fn replay(&self, line: &Line) -> Result<Event, String> {
+        let call = self.known(line)?;
+        let order = match &line.of {
+            Some(order) => self.order(order)?.0,
+            None => self.history.call(call).order,
+        };
+        let number = need(line.refund, "refund")?;
+        Ok(Event::Replay(call, need(line.delivery, "delivery")?, Replayed { order, number }))
     }
 
     fn code(line: &Line) -> Result<crate::call::RefusalCode, String> {

@@ -394,8 +394,9 @@ impl Ledger {
         if let Part::Waits(index) = delivery.part {
             return match &self.keys.record(index).state {
                 KeyState::Bound(receipt) => Finish::Replayed(*receipt),
-                KeyState::Released(error) => Finish::Refused(error.clone()),
-                KeyState::Failed(error) => Finish::Refused(error.clone()),
+                KeyState::Released(error) | KeyState::Failed(error) => {
+                    Finish::Refused(error.clone())
+                }
                 // Nobody waits for a race, whose record is never reserved.
                 KeyState::Reserved | KeyState::Raced => Finish::Waits,
             };

@@ -81,7 +81,7 @@ fn a_repeat_in_flight_is_refused_waits_or_executes() {
         let is_refused = matches!(&heard, Err(CallError::Refused(refusal)) if refusal.code == RefusalCode::InFlight);
         match dedupe {
             Dedupe::Off | Dedupe::Racy => {
-                assert_eq!((refunds, heard.is_ok()), (2, true), "{dedupe:?}")
+                assert_eq!((refunds, heard.is_ok()), (2, true), "{dedupe:?}");
             }
             Dedupe::FirstReply => assert_eq!((refunds, heard.is_ok()), (1, true), "{dedupe:?}"),
             _ => assert_eq!((refunds, is_refused), (1, true), "{dedupe:?}: {heard:?}"),

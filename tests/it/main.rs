@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a broken test should panic")]
 
 mod accepted;
+mod breaker;
 mod burst;
 mod cases;
 #[cfg(feature = "cli")]
@@ -14,11 +15,16 @@ mod fault;
 mod fault_family;
 mod front_door;
 mod grade;
+#[cfg(feature = "http")]
+mod harness;
+mod harness_parts;
 mod history;
 #[cfg(feature = "http")]
 mod http;
+mod lab_stopping;
 mod ledger_model;
 mod matrix;
+mod recovery;
 mod report_cases;
 #[cfg(feature = "http")]
 mod service;
