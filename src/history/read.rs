@@ -176,10 +176,7 @@ impl Reader {
         Ok(match line.event.as_str() {
             "invoke" => Event::Invoke(self.invoke(line)?),
             "fault" => {
-                let call = match self.known(line) {
-                    Ok(call) => call,
-                    Err(_) => self.invoke_past_bound(line)?,
-                };
+                let call = self.known(line).or_else(|_| self.invoke_past_bound(line))?;
                 let fault: Fault = need(line.fault.as_ref(), "fault")?.parse().map_err(in_words)?;
                 fault.check_on(self.history.call(call).operation).map_err(in_words)?;
                 Event::Fault(call, fault)

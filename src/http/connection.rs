@@ -122,9 +122,13 @@ where
     let link = Arc::new(Link::new());
     let socket = Socket { stream, link: Arc::clone(&link) };
     let timer = HeadTimer(Arc::clone(&link));
-    let service = service_fn(move |request| {
-        link.begin();
-        handler(request, Arc::clone(&link))
+    let under_way = UnderWay(Arc::default());
+    let service = service_fn({
+        let under_way = under_way.clone();
+        move |request| {
+            link.begin();
+            under_way.start(handler(request, Arc::clone(&link)))
+        }
     });
     let connection = http1::Builder::new()
         .timer(timer)
@@ -135,11 +139,53 @@ where
     let mut connection = pin!(connection);
     tokio::select! {
         biased;
-        _ended = connection.as_mut() => return,
+        _ended = connection.as_mut() => return under_way.take_in().await,
         _stopped = stop.changed() => {}
     }
     connection.as_mut().graceful_shutdown();
     let _cut = tokio::time::timeout(GRACE, connection).await;
+}
+
+/// The handler of a connection's request, if there is one.
+///
+/// hyper drops its handler as soon as a client is gone, unpolled if request and goodbye are read in one go. But a
+/// client that leaves cancels nothing: what came whole is taken in.
+struct UnderWay<F>(Arc<Mutex<Option<Pin<Box<F>>>>>);
+
+impl<F> Clone for UnderWay<F> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<F: Future> UnderWay<F> {
+    /// Starts a handler; the future is its end.
+    fn start(&self, handler: F) -> impl Future<Output = F::Output> + use<F> {
+        *self.handler() = Some(Box::pin(handler));
+        let this = self.clone();
+        std::future::poll_fn(move |context| {
+            let mut slot = this.handler();
+            let handler = slot.as_mut().expect("a request is under way until it is answered");
+            let output = std::task::ready!(handler.as_mut().poll(context));
+            *slot = None;
+            Poll::Ready(output)
+        })
+    }
+
+    /// Lets the handler of a client that is gone take in what has come; nobody hears its answer.
+    async fn take_in(&self) {
+        std::future::poll_fn(|context| {
+            if let Some(mut handler) = self.handler().take() {
+                let _unheard = handler.as_mut().poll(context);
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    fn handler(&self) -> MutexGuard<'_, Option<Pin<Box<F>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A socket that can end with a reset.

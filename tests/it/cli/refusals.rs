@@ -100,6 +100,20 @@ fn a_plan_without_sense_is_refused_by_line() {
             4,
             &["1.1", "1 at the most"],
         ),
+        (rule(r#"{"on": "refund", "fault": "lost"}"#), 3, &["rate", "attempts"]),
+        (
+            rule(r#"{"on": "refund", "fault": "lost", "rate": 1, "attempts": "1"}"#),
+            3,
+            &["rate", "attempts"],
+        ),
+        (
+            rule(r#"{"on": "refund", "fault": "lost", "attempts": "0"}"#),
+            3,
+            &["`0` is not a range of attempts", "counted from 1"],
+        ),
+        (rule(r#"{"on": "refund", "fault": "late(0)", "rate": 1}"#), 3, &["late(0)"]),
+        (rule(r#"{"on": "pay", "fault": "lost", "rate": 1}"#), 3, &["`pay`", "`get_order`"]),
+        ("{\"version\": 1,\n \"dedupe\": \"maybe\"}".to_owned(), 2, &["maybe", "first_reply"]),
         ("{\"version\": 2}".to_owned(), 1, &["version 2", "version 1"]),
         ("{\"version\": 1".to_owned(), 1, &[]),
         (String::new(), 1, &[]),
@@ -135,6 +149,16 @@ fn a_ticket_without_sense_is_refused_by_line() {
         ),
         (ticket("\n{\"id\": \"A-1\", \"amount\": \"1.005\"}"), &["ticket.json:3: ", "1.005"]),
         (ticket("{\"id\": \"A-1\", \"amount\": \"1.00\", \"expect\": []}"), &["ticket.json:"]),
+        (ticket("\n{\"id\": \"none\", \"amount\": \"1.00\"}"), &["ticket.json:3: ", "none"]),
+        (ticket("\n{\"id\": \"A-1\", \"amount\": \"0.00\"}"), &["ticket.json:3: ", "above zero"]),
+        (
+            ticket("\n{\"id\": \"A-1\", \"amount\": \"1.00\", \"expects\": []}"),
+            &["ticket.json:3: ", "unknown field `expects`"],
+        ),
+        (
+            ticket("\n{\"id\": \"A-1\", \"amount\": \"1.00\", \"currency\": \"XXX\"}"),
+            &["ticket.json:3: ", "XXX"],
+        ),
         (b"{\n\"text\": \"\xff\"}".to_vec(), &["ticket.json:2: this is not UTF-8 text"]),
     ] {
         let folder = Folder::with("ticket.json", content);
@@ -143,6 +167,16 @@ fn a_ticket_without_sense_is_refused_by_line() {
     }
     let missing = ["none.json cannot be read"];
     refuses(&Folder::new(), &format!("run --ticket none.json {TRACE}"), 2, &missing);
+}
+
+#[test]
+fn a_record_that_is_none_is_refused() {
+    let folder = Folder::with("plan.json", "{\"version\": 1}\n");
+    for arguments in ["grade none.jsonl", "replay none.jsonl -- sh -c 'echo ran > trace'"] {
+        refuses(&folder, arguments, 2, &["none.jsonl cannot be read"]);
+    }
+    refuses(&folder, "grade plan.json", 2, &["plan.json:1: "]);
+    refuses(&folder, &format!("replay plan.json {TRACE}"), 2, &["plan.json"]);
 }
 
 #[test]

@@ -3,9 +3,13 @@
 mod answers;
 mod client;
 mod control;
+mod departures;
 mod faults;
 mod latency;
 mod lost;
+mod patience;
+mod planes;
 mod refusals;
+mod refused_by_control;
 mod secrets;
 mod server;

@@ -2,7 +2,7 @@
 
 use badbank::{Bank, fault::Plan, http::RunHandle};
 
-use crate::support::{Answer, TestServer, ticket};
+use crate::support::{Answer, TestServer, refunds, request, scripted, ticket, wait_until};
 
 const PATH: &str = "/runs/1/orders/A-1/refunds";
 const GOOD: &str = r#"{"amount":"42.50"}"#;
@@ -227,6 +227,7 @@ fn runs_that_are_none() {
         for (method, resource) in [("GET", "ticket"), ("POST", "orders/A-1/refunds")] {
             let answer = server.ask(method, &format!("/runs/{run}/{resource}"), &[], "");
             assert_eq!((answer.status, answer.code().as_str()), (404, "unknown_run"), "{run}");
+            assert_eq!(answer.detail(), format!("there is no run `{run}`"));
         }
     }
     for path in ["/", "/runs", "/runs/1", "/orders/A-1", "/healthz", "/runs/1/faults"] {
@@ -288,29 +289,137 @@ fn a_run_that_has_ended_takes_no_calls() {
     let server = TestServer::start();
     let run = server.open(&ticket(), Plan::calm());
     run.with_bank(Bank::settle);
-    for (method, path) in [("GET", "/runs/1/orders/A-1"), ("POST", PATH)] {
-        let answer = server.ask(method, path, &[], if method == "POST" { GOOD } else { "" });
+    let before = run.with_bank(|bank| bank.history().to_string());
+    for (method, path, body, hint) in [
+        ("GET", "/runs/1/orders/A-1", "", "the run has ended; it takes no further calls"),
+        ("POST", PATH, GOOD, "the run has ended; it takes no further calls"),
+        (
+            "POST",
+            "/runs/1/report",
+            "REFUNDED: A-1",
+            "the run has ended; it takes no further reports",
+        ),
+    ] {
+        let answer = server.ask(method, path, &[], body);
         assert_eq!((answer.status, answer.code().as_str()), (410, "run_ended"));
+        assert_eq!(answer.detail(), hint);
     }
     run.with_bank(|bank| assert_untouched(bank));
+    assert_eq!(run.with_bank(|bank| bank.history().to_string()), before);
 }
 
 #[test]
-fn what_the_ledger_refuses_has_its_own_codes() {
+fn what_the_ledger_refuses_has_its_own_code_and_sentence_and_moves_nothing() {
     let server = TestServer::start();
     let plan = r#"{"version":1,"dedupe":"strict","over_refund":"reject"}"#;
-    server.open(&ticket(), Plan::parse(plan).unwrap());
-    for (key, amount, status, code) in [
-        ("a", "40.00", 201, ""),
-        ("a", "2.50", 422, "key_mismatch"),
-        ("b", "2.51", 422, "over_refund"),
-        ("c", "2.50", 201, ""),
-        ("d", "0.01", 422, "already_refunded"),
-    ] {
+    let run = server.open(&ticket(), Plan::parse(plan).unwrap());
+    let refund = |path: &str, key: &str, amount: &str| {
         let body = format!(r#"{{"amount":"{amount}"}}"#);
-        let answer = server.ask("POST", PATH, &[("Idempotency-Key", key)], &body);
-        assert_eq!(answer.status, status, "{answer:?}");
-        assert!(status == 201 || answer.code() == code, "{answer:?}");
+        server.ask("POST", path, &[("Idempotency-Key", key)], &body)
+    };
+    let mut held = 0;
+    for (path, key, amount, code, sentence) in [
+        (PATH, "a", "40.00", None, ""),
+        (
+            PATH,
+            "a",
+            "2.50",
+            Some("key_mismatch"),
+            "the idempotency key was used before for 40.00 EUR on order A-1; send a new key for a new refund",
+        ),
+        (
+            "/runs/1/orders/J-1/refunds",
+            "a",
+            "40",
+            Some("key_mismatch"),
+            "the idempotency key was used before for 40.00 EUR on order A-1; send a new key for a new refund",
+        ),
+        (
+            PATH,
+            "b",
+            "2.51",
+            Some("over_refund"),
+            "2.51 EUR is more than the 2.50 EUR left on the order",
+        ),
+        // A refused request binds no key.
+        (PATH, "b", "2.50", None, ""),
+        (
+            PATH,
+            "d",
+            "0.01",
+            Some("already_refunded"),
+            "the order is already refunded: refund #2 of 2.50 EUR is its last",
+        ),
+    ] {
+        let answer = refund(path, key, amount);
+        if let Some(code) = code {
+            assert_eq!((answer.status, answer.code().as_str()), (422, code), "{answer:?}");
+            assert_eq!(answer.detail(), sentence);
+        } else {
+            assert_eq!(answer.status, 201, "{answer:?}");
+            held += 1;
+        }
+        let refunds = |bank: &mut Bank| {
+            bank.ledger().accounts().iter().map(|account| account.refunds().len()).sum::<usize>()
+        };
+        assert_eq!(run.with_bank(refunds), held, "{answer:?}");
+    }
+}
+
+#[test]
+fn a_repeat_in_flight_is_refused_and_moves_nothing() {
+    let server = TestServer::start();
+    let plan = r#"{"version":1,"dedupe":"strict","latency_ms":3600000}"#;
+    let run = server.open(&ticket(), Plan::parse(plan).unwrap());
+    let key = [("Idempotency-Key", "k")];
+    let mut first = server.connect();
+    first.send(&request("POST", PATH, &key, GOOD));
+    wait_until(&run, |bank| bank.history().call_count() == 1);
+    for (body, status, code, hint) in [
+        (GOOD, 409, "in_flight", "send it again later with the same key"),
+        (r#"{"amount":"1.00"}"#, 422, "key_mismatch", "send a new key for a new refund"),
+    ] {
+        let answer = server.ask("POST", PATH, &key, body);
+        assert_eq!((answer.status, answer.code().as_str()), (status, code));
+        assert!(answer.detail().contains(hint), "{answer:?}");
+        assert_eq!(refunds(&run), 0);
+    }
+    run.with_bank(Bank::settle);
+    assert_eq!(first.read().unwrap().status, 201);
+    assert_eq!(refunds(&run), 1);
+}
+
+#[test]
+fn a_report_that_is_too_large_is_refused_and_not_written_down() {
+    let refusals = Refusals::start();
+    let large = "x".repeat((1 << 20) + 1);
+    let ask = |server: &TestServer| server.ask("POST", "/runs/1/report", &[], &large);
+    refusals.expect(ask, 413, "too_large", "1048576 bytes");
+    let fits = refusals.server.ask("POST", "/runs/1/report", &[], &large[1..]);
+    assert_eq!(fits.status, 204);
+}
+
+#[test]
+fn what_a_fault_refuses_says_what_has_happened() {
+    let server = TestServer::start();
+    let plan = scripted(&[
+        ("A-1 refund #1", "transient"),
+        ("A-1 refund #2", "rate_limited"),
+        ("A-1 refund #3", "stored+server_error"),
+    ]);
+    let run = server.open(&ticket(), plan);
+    for (key, status, code, hint) in [
+        ("a", 503, "unavailable", "This attempt made no changes."),
+        ("a", 429, "rate_limited", "This attempt made no changes."),
+        ("a", 500, "server_error", "An internal error occurred."),
+        // The failure is what is stored under the key.
+        ("a", 500, "server_error", "An internal error occurred."),
+    ] {
+        let answer = server.ask("POST", PATH, &[("Idempotency-Key", key)], GOOD);
+        assert_eq!((answer.status, answer.code().as_str()), (status, code), "{answer:?}");
+        assert!(answer.detail().contains(hint), "{answer:?}");
+        assert_eq!(answer.header("retry-after").is_some(), status == 429);
+        assert_eq!(refunds(&run), 0);
     }
 }
 
