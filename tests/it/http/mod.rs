@@ -5,5 +5,6 @@ mod client;
 mod control;
 mod latency;
 mod lost;
+mod openapi;
 mod refusals;
 mod server;
