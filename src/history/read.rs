@@ -1,6 +1,6 @@
 //! Reads a history back from JSON lines.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -53,6 +53,8 @@ impl History {
         let mut reader = Reader {
             history: Self::new(read_header(first)?, usize::MAX),
             places: BTreeMap::new(),
+            names: BTreeSet::new(),
+            faulted: BTreeSet::new(),
             refunds: Vec::new(),
         };
         let orders = reader.history.header.ticket.orders();
@@ -107,6 +109,9 @@ fn read_header(line: &str) -> Result<Header, DocumentError> {
 struct Reader {
     history: History,
     places: BTreeMap<u64, CallIndex>,
+    /// The calls so far, by what they are named for.
+    names: BTreeSet<(OrderIndex, Operation, u32)>,
+    faulted: BTreeSet<CallIndex>,
     /// Refunds on each order so far.
     refunds: Vec<usize>,
 }
@@ -141,12 +146,7 @@ impl Reader {
     fn event(&mut self, line: &Line) -> Result<Event, String> {
         Ok(match line.event.as_str() {
             "invoke" => Event::Invoke(self.invoke(line)?),
-            "fault" => {
-                let call = self.known(line).or_else(|_| self.invoke(line))?;
-                let fault: Fault = need(line.fault.as_ref(), "fault")?.parse().map_err(in_words)?;
-                fault.check_on(self.history.call(call).operation).map_err(in_words)?;
-                Event::Fault(call, fault)
-            }
+            "fault" => self.fault(line)?,
             "arrive" => Event::Arrive(self.known(line)?, need(line.delivery, "delivery")?),
             "land" => Event::Land(self.known(line)?, need(line.delivery, "delivery")?),
             "commit" => {
@@ -208,6 +208,17 @@ impl Reader {
         })
     }
 
+    fn fault(&mut self, line: &Line) -> Result<Event, String> {
+        let call = self.known(line).or_else(|_| self.invoke(line))?;
+        let fault: Fault = need(line.fault.as_ref(), "fault")?.parse().map_err(in_words)?;
+        fault.check_on(self.history.call(call).operation).map_err(in_words)?;
+        if !self.faulted.insert(call) {
+            let id = self.history.call_id(call);
+            return Err(format!("`{id}` meets a second fault; a call meets one at the most"));
+        }
+        Ok(Event::Fault(call, fault))
+    }
+
     fn code(line: &Line) -> Result<crate::call::RefusalCode, String> {
         let code = need(line.code.as_ref(), "code")?;
         code.parse().map_err(|()| unknown("code", code))
@@ -236,7 +247,7 @@ impl Reader {
             && line
                 .amount
                 .as_ref()
-                .is_none_or(|text| Amount::parse(text, currency).ok() == record.amount)
+                .is_none_or(|text| Amount::read_back(text, currency).ok() == record.amount)
             && line
                 .key
                 .as_deref()
@@ -255,22 +266,39 @@ impl Reader {
         let amount = line
             .amount
             .as_ref()
-            .map(|text| Amount::parse(text, of.currency()))
+            .map(|text| Amount::read_back(text, of.currency()))
             .transpose()
             .map_err(in_words)?;
-        if (operation == Operation::Refund && line.event == "invoke") != amount.is_some() {
+        // Of a call that was dropped nothing is known but its fault.
+        let is_whole = line.event == "invoke";
+        if (operation == Operation::Refund && is_whole) != amount.is_some() {
             return Err("a refund has an `amount`, and a read has none".to_owned());
+        }
+        let attempt = need(line.attempt, "attempt")?;
+        if attempt == 0 {
+            return Err("`attempt` is 0; attempts count from 1".to_owned());
+        }
+        if !self.names.insert((order, operation, attempt)) {
+            let id = self.history.order_id(order);
+            return Err(format!("`{id} {operation} #{attempt}` is invoked twice"));
         }
         let record = CallRecord {
             number,
             operation,
             order,
-            attempt: need(line.attempt, "attempt")?,
+            attempt,
             amount,
-            key: line.key.as_deref().map(IdempotencyKey::new).transpose().map_err(in_words)?,
+            key: line
+                .key
+                .as_deref()
+                .filter(|_| is_whole)
+                .map(IdempotencyKey::new)
+                .transpose()
+                .map_err(in_words)?,
             caller: line
                 .caller
                 .as_ref()
+                .filter(|_| is_whole)
                 .map(|hash| Caller::from_hash(hash).ok_or_else(|| unknown("caller", hash)))
                 .transpose()?,
         };
@@ -297,7 +325,7 @@ impl Reader {
             let refunds = rest
                 .refunds
                 .iter()
-                .map(|text| Amount::parse(text, order.currency()).map_err(in_words));
+                .map(|text| Amount::read_back(text, order.currency()).map_err(in_words));
             Ok((rest.get_order, rest.refund, refunds.collect::<Result<Vec<_>, String>>()?))
         });
         Ok(Remainder { calls: fields.calls, orders: rest.collect::<Result<_, String>>()? })

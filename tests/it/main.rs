@@ -7,6 +7,7 @@ mod cli;
 mod determinism;
 mod fault;
 mod front_door;
+mod fuzz;
 mod grade;
 mod history;
 #[cfg(feature = "http")]

@@ -33,7 +33,7 @@ struct RefundLine {
 impl OrderAnswer {
     pub(super) fn into_state(self) -> Option<OrderState> {
         let currency = self.currency;
-        let parse = |text: &str| Amount::parse(text, currency).ok();
+        let parse = |text: &str| Amount::read_back(text, currency).ok();
         let lines = self.refunds.iter().map(|line| parse(&line.amount));
         let refunds: Vec<Amount> = lines.collect::<Option<_>>()?;
         Some(OrderState {
@@ -60,7 +60,7 @@ impl RefundAnswer {
         Some(Refunded {
             order: self.order,
             number: self.refund,
-            amount: Amount::parse(&self.amount, self.currency).ok()?,
+            amount: Amount::read_back(&self.amount, self.currency).ok()?,
             currency: self.currency,
             is_replay,
         })
