@@ -6,7 +6,7 @@
 use std::{fmt, path::Path, str::FromStr};
 
 use badbank::{
-    DocumentError, Seed, Ticket,
+    Bank, DocumentError, Seed, Ticket,
     call::CallId,
     fault::{Attempts, Fault, FaultLog, MeanLength, NAMED_PLANS, On, Plan, Rate},
     grade::{Claim, Grade, Report},
@@ -336,6 +336,20 @@ fn a_recorded_call_comes_once_and_meets_one_fault() {
 fn of_a_call_that_was_dropped_only_its_fault_is_known() {
     let fault = r#"{"seq":1,"event":"fault","call":9,"op":"refund","order":"A-1","attempt":3,"fault":"lost","key":"k","caller":"00000000000000000000000000000000"}"#;
     judge_and_read_again(&History::parse(&recorded(&[fault])).unwrap().history);
+}
+
+#[test]
+fn a_history_that_is_full_reads_back_too() {
+    let ticket = Ticket::parse(TICKET).unwrap();
+    for events_max in 0..40 {
+        let plan = Plan::find("everything").unwrap().seed(3);
+        let mut bank = Bank::with_events_max(&ticket, plan, events_max);
+        for key in ["a", "b", "b", "c"] {
+            let _answers = (bank.get_order("A-1"), bank.refund("A-1", "42.50", Some(key)));
+        }
+        bank.settle();
+        judge_and_read_again(bank.history());
+    }
 }
 
 #[test]
