@@ -216,6 +216,20 @@ pub enum Passage {
     Hang,
 }
 
+impl Passage {
+    /// What the caller of an answer has in its hands instead, if it does not get there.
+    pub(crate) fn error(self) -> Option<CallError> {
+        let broken = |detail: &str| Some(CallError::Broken { detail: detail.to_owned() });
+        match self {
+            Self::Whole | Self::Slow => None,
+            Self::Truncated => broken("the answer was cut short"),
+            Self::Reset => broken("connection reset"),
+            Self::Closed => broken("connection closed"),
+            Self::Hang => Some(CallError::Timeout),
+        }
+    }
+}
+
 /// An answer that the bank has sent, and what becomes of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
@@ -237,14 +251,7 @@ impl Sent {
     ///
     /// [`CallError`] as the bank answered, or as the passage has it.
     pub fn received(self) -> Answer {
-        let broken = |detail: &str| Err(CallError::Broken { detail: detail.to_owned() });
-        match self.passage {
-            Passage::Whole | Passage::Slow => self.answer,
-            Passage::Truncated => broken("the answer was cut short"),
-            Passage::Reset => broken("connection reset"),
-            Passage::Closed => broken("connection closed"),
-            Passage::Hang => Err(CallError::Timeout),
-        }
+        self.passage.error().map_or(self.answer, Err)
     }
 }
 

@@ -37,8 +37,8 @@
 //! # A map of the code
 //!
 //! ```text
-//!  cli                                     commands
-//!  http              ║  harness  agent     the faces that serve the bank ║ the programs that use it
+//!  lab  cli                                experiments, commands
+//!  http  service     ║  harness  agent     the faces that serve the bank ║ the programs that use it
 //!  money ticket ledger call fault history bank grade
 //! ```
 //!
@@ -52,7 +52,9 @@
 //! - [`bank`]: ledger, injector and history as one.
 //! - [`grade`]: the verdict, from evidence alone.
 //! - `http`: the bank on the wire, and a client.
+//! - `service`: the bank as a tower service, and the injector as a layer for anybody's service.
 //! - [`harness`], [`agent`]: the reference designs, which see a service and nothing else.
+//! - [`lab`]: experiments that measure which designs pay twice.
 //! - [`stats`]: intervals for what is counted over many runs.
 //!
 //! # Invariants
@@ -74,8 +76,10 @@ pub mod fault;
 pub mod grade;
 pub mod harness;
 pub mod history;
+pub mod lab;
 pub mod ledger;
 pub mod money;
+mod render;
 mod seed;
 pub mod stats;
 pub mod ticket;
@@ -84,6 +88,8 @@ pub mod ticket;
 pub mod cli;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "http")]
+pub mod service;
 
 pub use bank::{Bank, SharedBank};
 pub use document::DocumentError;

@@ -41,6 +41,48 @@ impl Proportion {
     }
 }
 
+/// The chance that `k` runs, drawn from `of` runs of which `passed` passed, all pass: pass^k, as τ-bench
+/// (Yao et al. 2024) estimates it, C(passed, k) / C(of, k); zero if there are fewer than `k`.
+///
+/// # Examples
+///
+/// ```
+/// use badbank::stats::pass_hat;
+///
+/// assert!((pass_hat(3, 4, 2) - 0.5).abs() < 1e-12);
+/// ```
+#[allow(clippy::cast_precision_loss, reason = "nobody counts 2^53 runs")]
+pub fn pass_hat(passed: u64, of: u64, k: u64) -> f64 {
+    if k > of {
+        return 0.0;
+    }
+    (0..k).map(|drawn| passed.saturating_sub(drawn) as f64 / (of - drawn) as f64).product()
+}
+
+/// The two-sided p-value of the exact McNemar test: how likely is it, if two paired arms do not differ,
+/// that of `first + second` pairs that disagree so few lie on the rarer side?
+///
+/// # Examples
+///
+/// ```
+/// use badbank::stats::mcnemar;
+///
+/// // Six pairs flip one way and two the other.
+/// assert!((mcnemar(6, 2) - 0.2890625).abs() < 1e-12);
+/// ```
+#[allow(clippy::cast_precision_loss, reason = "nobody counts 2^53 pairs")]
+pub fn mcnemar(first: u64, second: u64) -> f64 {
+    let pairs = first + second;
+    // The terms of the binomial sum as logarithms, since the first of them may be too small for a float.
+    let mut term = -(pairs as f64) * std::f64::consts::LN_2;
+    let mut sum = term.exp();
+    for chosen in 0..first.min(second) {
+        term += ((pairs - chosen) as f64).ln() - ((chosen + 1) as f64).ln();
+        sum += term.exp();
+    }
+    (2.0 * sum).min(1.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,5 +100,32 @@ mod tests {
             );
         }
         assert_eq!(Proportion::wilson(0, 0), Proportion { share: 0.0, low: 0.0, high: 1.0 });
+    }
+
+    #[test]
+    fn pass_hat_counts_draws_without_putting_back() {
+        for (passed, of, k, chance) in [
+            (4, 4, 4, 1.0),
+            (3, 4, 1, 0.75),
+            (3, 4, 3, 0.25),
+            (3, 4, 4, 0.0),
+            (0, 4, 1, 0.0),
+            (2, 4, 5, 0.0),
+        ] {
+            assert!((pass_hat(passed, of, k) - chance).abs() < 1e-12, "{passed} of {of}, {k}");
+        }
+    }
+
+    #[test]
+    fn mcnemar_agrees_with_the_binomial_distribution() {
+        use statrs::distribution::{Binomial, DiscreteCDF as _};
+
+        for (first, second) in [(1, 9), (0, 12), (5, 5), (0, 0), (300, 200), (3000, 2800)] {
+            let below = Binomial::new(0.5, first + second).unwrap().cdf(first.min(second));
+            assert!(
+                (mcnemar(first, second) - (2.0 * below).min(1.0)).abs() < 1e-9,
+                "{first}, {second}"
+            );
+        }
     }
 }

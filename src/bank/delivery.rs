@@ -6,8 +6,8 @@ use crate::{
     fault::{Commit, Fault, Told as FaultTold},
     history::{CallIndex, Delivery as Number, Event, Failure, Replayed, Shown, Silence},
     ledger::{
-        Arrival, Caller, Dedupe, Delivery, Finish, IdempotencyKey, Instruction, LedgerError,
-        OrderIndex, Receipt,
+        Arrival, Caller, Delivery, Finish, IdempotencyKey, Instruction, LedgerError, OrderIndex,
+        Receipt,
     },
     money::Amount,
 };
@@ -84,6 +84,11 @@ pub(super) struct Late {
 }
 
 impl Course {
+    /// Whether its caller is told that something went wrong inside.
+    fn is_told_of_error(&self) -> bool {
+        matches!(self.told, Told::Fault(FaultTold::ServerError))
+    }
+
     /// Whether nothing of it needs time: the ledger has nothing left to execute.
     pub(super) fn is_ready(&self) -> bool {
         let is_done = |stage: &Stage| matches!(stage, Stage::Done(_));
@@ -123,7 +128,7 @@ impl Bank {
             self.history.record(course.call, Event::Arrive(course.call, 1));
             return Ok(course);
         };
-        let is_racy = self.plan.settings().dedupe == Dedupe::Racy;
+        let is_racy = self.plan.settings().dedupe.is_racy();
         let first = self.deliver(&course, 1, amount);
         course.deliveries = match commit {
             Commit::TwiceOverlapping => {
@@ -145,7 +150,17 @@ impl Bank {
         let mut deliveries = std::mem::take(&mut course.deliveries);
         let outcome = match &mut deliveries {
             Deliveries::None => Some(None),
-            Deliveries::One(stage) => self.push_on(course.call, 1, stage).map(Some),
+            Deliveries::One(stage) => {
+                let arrived = match stage {
+                    Stage::Arrived(pending) if course.is_told_of_error() => Some(pending.clone()),
+                    _ => None,
+                };
+                let outcome = self.push_on(course.call, 1, stage);
+                if let (Some(pending), Some(_)) = (arrived, &outcome) {
+                    self.ledger.answered_with_error(&pending);
+                }
+                outcome.map(Some)
+            }
             Deliveries::Failing(stage) => {
                 if let Stage::Arrived(pending) = stage {
                     let error = self.ledger.fail(pending);

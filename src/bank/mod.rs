@@ -10,7 +10,7 @@ mod shared;
 use std::{collections::BTreeMap, time::Duration};
 
 use self::delivery::{Course, Deliveries, Late, Told};
-pub use self::shared::SharedBank;
+pub use self::shared::{BankGuard, SharedBank};
 use crate::{
     call::{
         AmountInput, Answer, CallError, Operation, OrderState, Payments, Refunded, Refusal,
@@ -23,6 +23,7 @@ use crate::{
     },
     ledger::{IdempotencyKey, Ledger, OrderIndex},
     money::{Amount, shorten},
+    seed::Seed,
     ticket::{OrderId, Ticket},
 };
 
@@ -89,6 +90,25 @@ pub enum Arrival {
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a call that is never finished is never answered"]
 pub struct Pending(u64);
+
+/// Why a run keeps its plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanChangeError {
+    /// The plan names another seed than the run's.
+    #[error(
+        "the plan names seed {named}, and the run has seed {seed}, which it keeps; leave the seed out, or open another run"
+    )]
+    OtherSeed {
+        /// The seed that the plan names.
+        named: Seed,
+        /// The run's seed.
+        seed: Seed,
+    },
+    /// The run is over.
+    #[error("the run has ended; its plan stays as it was")]
+    RunEnded,
+}
 
 /// A request that was found well-formed.
 struct Checked {
@@ -165,9 +185,33 @@ impl Bank {
 
     /// Puts another plan in force, from the next call on.
     ///
-    /// The run keeps its seed unless the plan names one.
-    pub fn set_plan(&mut self, plan: Plan) {
-        let seed = plan.named_seed().unwrap_or(self.plan.effective_seed());
+    /// A run has one seed, under which its fault log replays: a plan that names none gets the run's.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanChangeError`] if the plan names another seed, or the run has ended; the plan in force stays.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use badbank::{Bank, Ticket, fault::Plan};
+    ///
+    /// let ticket = Ticket::generate(7);
+    /// let order = &ticket.orders()[0];
+    /// let mut bank = Bank::open(&ticket, Plan::article().seed(7));
+    /// bank.set_plan(Plan::calm())?;
+    /// assert!(bank.set_plan(Plan::article().seed(8)).is_err());
+    /// assert_eq!(bank.refund(order.id(), order.amount(), None)?.amount, order.amount());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_plan(&mut self, plan: Plan) -> Result<(), PlanChangeError> {
+        if self.has_ended {
+            return Err(PlanChangeError::RunEnded);
+        }
+        let seed = self.plan.effective_seed();
+        if let Some(named) = plan.named_seed().filter(|named| *named != seed) {
+            return Err(PlanChangeError::OtherSeed { named, seed });
+        }
         let plan = plan.seed(seed);
         self.ledger.set_settings(plan.settings().ledger());
         self.injector =
@@ -175,6 +219,7 @@ impl Bank {
         let armed = Armed::new(self.ticket(), &plan);
         self.history.note(Event::Plan(Box::new(PlanChange { settings: *plan.settings(), armed })));
         self.plan = plan;
+        Ok(())
     }
 
     /// Writes down what the program under test reports; of several reports the last counts.

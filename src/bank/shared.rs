@@ -1,10 +1,18 @@
-//! A bank for threads.
+//! A bank for threads, and for tasks.
+//!
+//! Whoever uses the bank under its lock wakes, on giving it back, those that wait for something in it.
+//! Waiting is written with the standard library's wakers alone, so the core needs no runtime.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::{
+    ops::{Deref, DerefMut},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, Thread},
+};
 
-use super::{Arrival, Bank};
+use super::{Arrival, Bank, Pending};
 use crate::{
-    call::{Answer, CallError, OrderState, Payments, Refunded, Reply, Request},
+    call::{Answer, CallError, OrderState, Payments, Refunded, Reply, Request, Sent},
     money::Amount,
 };
 
@@ -31,26 +39,25 @@ use crate::{
 /// Threads that work on different orders change neither faults, nor fault log, nor grade.
 #[derive(Clone, Debug)]
 pub struct SharedBank {
-    shared: Arc<Shared>,
+    shared: Arc<Mutex<Shared>>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    bank: Mutex<Bank>,
-    /// Told whenever a call has finished.
-    finished: Condvar,
+    bank: Bank,
+    /// Those that wait for a call under way to finish.
+    waiting: Vec<Waker>,
 }
 
 impl SharedBank {
     /// Puts a bank behind a lock.
     pub fn new(bank: Bank) -> Self {
-        Self { shared: Arc::new(Shared { bank: Mutex::new(bank), finished: Condvar::new() }) }
+        Self { shared: Arc::new(Mutex::new(Shared { bank, waiting: Vec::new() })) }
     }
 
-    /// The bank, for as long as the guard lives.
-    pub fn lock(&self) -> MutexGuard<'_, Bank> {
-        // A thread that panicked in between left no half-done call: the bank's steps do not unwind.
-        self.shared.bank.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The bank, for as long as the guard lives. Whatever is done to it, those that wait for it are woken.
+    pub fn lock(&self) -> BankGuard<'_> {
+        BankGuard { shared: Some(self.shared()) }
     }
 
     /// Takes a call in and answers it; waits where the first refund under its key is not finished.
@@ -59,21 +66,115 @@ impl SharedBank {
     ///
     /// As the bank answers.
     pub fn call(&self, request: &Request<'_>) -> Answer {
+        self.take_in(request).unwrap_or_else(|pending| self.wait(pending)).received()
+    }
+
+    /// Takes a call in and finishes it, if it need not wait, under one hold of the lock.
+    fn take_in(&self, request: &Request<'_>) -> Result<Sent, Pending> {
         let mut bank = self.lock();
-        let mut pending = match bank.arrive(request) {
-            Arrival::Answered(sent) => return sent.received(),
-            Arrival::Pending(pending) => pending,
-        };
-        loop {
-            match bank.finish(pending) {
-                Ok(sent) => {
-                    self.shared.finished.notify_all();
-                    return sent.received();
-                }
-                Err(again) => pending = again,
-            }
-            bank = self.shared.finished.wait(bank).unwrap_or_else(PoisonError::into_inner);
+        match bank.arrive(request) {
+            Arrival::Answered(sent) => Ok(sent),
+            Arrival::Pending(pending) => bank.finish(pending),
         }
+    }
+
+    /// Takes a call in, as [`Bank::arrive`] does, and leaves it under way.
+    pub fn arrive(&self, request: &Request<'_>) -> Arrival {
+        self.lock().arrive(request)
+    }
+
+    /// Finishes a call that is under way, and wakes the calls that wait for it.
+    ///
+    /// # Errors
+    ///
+    /// Gives the call back if it waits for the first refund under its key, which is not finished.
+    pub fn finish(&self, pending: Pending) -> Result<Sent, Pending> {
+        self.lock().finish(pending)
+    }
+
+    /// As [`finish`](Self::finish), after another thread has finished the first refund under its key if need be.
+    pub fn wait(&self, pending: Pending) -> Sent {
+        let waker = Waker::from(Arc::new(Parked(thread::current())));
+        let mut pending = Some(pending);
+        loop {
+            match self.poll_finish(&mut pending, &mut Context::from_waker(&waker)) {
+                Poll::Ready(sent) => return sent,
+                Poll::Pending => thread::park(),
+            }
+        }
+    }
+
+    /// As [`Bank::finish`], for a task, which is woken when it is worth trying again.
+    ///
+    /// # Panics
+    ///
+    /// If `pending` is empty, as it is once the call has finished.
+    pub fn poll_finish(
+        &self,
+        pending: &mut Option<Pending>,
+        context: &mut Context<'_>,
+    ) -> Poll<Sent> {
+        // Not the public guard: whoever has to wait has changed nothing that others wait for.
+        let mut shared = self.shared();
+        let call = pending.take().expect("a call that has finished is not polled again");
+        match shared.bank.finish(call) {
+            Ok(sent) => {
+                drop(BankGuard { shared: Some(shared) });
+                Poll::Ready(sent)
+            }
+            Err(again) => {
+                *pending = Some(again);
+                let waker = context.waker();
+                if !shared.waiting.iter().any(|waiting| waiting.will_wake(waker)) {
+                    shared.waiting.push(waker.clone());
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        // A thread that panicked in between left no half-done call: the bank's steps do not unwind.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The bank behind a [`SharedBank`], while it is locked.
+#[derive(Debug)]
+pub struct BankGuard<'a> {
+    /// There until the guard is dropped.
+    shared: Option<MutexGuard<'a, Shared>>,
+}
+
+impl Deref for BankGuard<'_> {
+    type Target = Bank;
+
+    fn deref(&self) -> &Bank {
+        &self.shared.as_ref().expect("a guard holds the lock for as long as it lives").bank
+    }
+}
+
+impl DerefMut for BankGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Bank {
+        &mut self.shared.as_mut().expect("a guard holds the lock for as long as it lives").bank
+    }
+}
+
+impl Drop for BankGuard<'_> {
+    fn drop(&mut self) {
+        let waiting = self.shared.as_mut().map(|shared| std::mem::take(&mut shared.waiting));
+        // Given back first: whoever is woken finds the bank free.
+        self.shared = None;
+        waiting.into_iter().flatten().for_each(Waker::wake);
+    }
+}
+
+/// A thread that is parked until it is woken.
+struct Parked(Thread);
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 

@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Grade(GradeArguments),
     /// Show what plans there are, what one says, and what each call will meet.
     Plan(PlanArguments),
+    /// Measure which designs pay twice, beside what the sources report and what must come out.
+    Lab(LabArguments),
     /// Be one of the built-in programs under test.
     #[command(hide = true)]
     Program(ChildArguments),
@@ -64,6 +66,8 @@ pub(crate) enum Format {
     Text,
     /// For programs.
     Json,
+    /// For build servers: a JUnit report, a suite for each run and a case for each order.
+    Junit,
 }
 
 /// The verdict that is wanted.
@@ -79,7 +83,7 @@ pub(crate) enum Expect {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("program").args(["harness", "command"]).required(true))]
 pub(crate) struct ProgramArguments {
-    /// Run a built-in design instead of a command: model-only, retries, keyed or business-key.
+    /// Run a built-in design instead of a command: model-only, retries, keyed, business-key or model-key.
     #[arg(long, value_name = "NAME", value_parser = Design::from_str)]
     pub(crate) harness: Option<Design>,
     /// Let the built-in design wait its back-off in full, not a hundredth of it.
@@ -115,6 +119,7 @@ pub(crate) struct ResultArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("several").args(["seeds", "repeat"]))]
 pub(crate) struct RunArguments {
     /// What the faults follow from; beats the plan's seed. Without --ticket it also makes the ticket.
     #[arg(long, value_name = "S", value_parser = seed, conflicts_with = "seeds")]
@@ -122,9 +127,16 @@ pub(crate) struct RunArguments {
     /// Run once for each seed from A to B, both included.
     #[arg(long, value_name = "A..B", value_parser = SeedRange::from_str)]
     pub(crate) seeds: Option<SeedRange>,
-    /// How many runs go on at once, with --seeds [default: one for each core].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), requires = "seeds")]
+    /// Run N times with one seed, for programs that vary, such as those with a language model in them;
+    /// says how likely k runs in a row are to pass (pass^k).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "seeds")]
+    pub(crate) repeat: Option<u32>,
+    /// How many runs go on at once, of several [default: one for each core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), requires = "several")]
     pub(crate) jobs: Option<u16>,
+    /// Stop at the first run that fails; runs after it are not counted.
+    #[arg(long, requires = "several")]
+    pub(crate) fail_fast: bool,
     /// The task, a JSON file [default: eight orders made from the seed].
     #[arg(long, value_name = "FILE")]
     pub(crate) ticket: Option<PathBuf>,
@@ -132,7 +144,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "FILE|NAME", default_value = "article")]
     pub(crate) plan: String,
     /// Write the run's history, as JSON lines, to a file.
-    #[arg(long, value_name = "FILE", conflicts_with = "seeds")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "repeat"])]
     pub(crate) history: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) results: ResultArguments,
@@ -254,6 +266,44 @@ pub(crate) enum PlanCommand {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct LabArguments {
+    /// What to measure.
+    #[arg(value_enum)]
+    pub(crate) experiment: Experiment,
+    /// Tickets in each arm.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub(crate) tickets: u64,
+    /// Seed of the first ticket; those after it have the seeds after it.
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seed)]
+    pub(crate) seed: Seed,
+    /// Threads that share the work; the table does not depend on it [default: one for each core].
+    #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
+    /// How to write the table.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: SheetFormat,
+}
+
+/// What the lab can measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Experiment {
+    /// Who retries: the agent, the harness, the harness with a key, the agent with a key.
+    Retries,
+}
+
+/// How a table is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SheetFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+    /// For spreadsheets.
+    Csv,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ChildArguments {
     /// The design.
     #[arg(value_parser = Design::from_str)]
@@ -333,10 +383,12 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 fn dedupe(text: &str) -> Result<Dedupe, String> {
     let word = text.replace('-', "_");
-    [Dedupe::Off, Dedupe::FirstReply, Dedupe::Strict, Dedupe::Racy]
-        .into_iter()
-        .find(|mode| mode.as_str() == word)
-        .ok_or_else(|| "it is off, first-reply, strict or racy".to_owned())
+    let mode = Dedupe::ALL.iter().copied().find(|mode| mode.as_str() == word);
+    mode.ok_or_else(|| {
+        let modes: Vec<String> =
+            Dedupe::ALL.iter().map(|mode| mode.as_str().replace('_', "-")).collect();
+        format!("it is one of {}", modes.join(", "))
+    })
 }
 
 fn over_refund(text: &str) -> Result<OverRefund, String> {

@@ -5,7 +5,7 @@ use anyhow::anyhow;
 use super::{
     arguments::{Expect, Format, GradeArguments},
     exit::{CliError, Exit},
-    input, output,
+    input, junit, output,
 };
 use crate::{
     fault::FaultLog,
@@ -28,6 +28,7 @@ pub(super) fn grade(arguments: &GradeArguments) -> Result<Exit, CliError> {
     output::data(&match arguments.format {
         Format::Text => grade.to_string(),
         Format::Json => grade.to_json() + "\n",
+        Format::Junit => junit::write([junit::suite(&path.display().to_string(), &grade, "")]),
     })?;
     Ok(wanted(grade.verdict(), arguments.expect))
 }

@@ -1,6 +1,6 @@
 //! The command line: what the `badbank` binary does.
 //!
-//! stdout carries data, stderr talk. Whatever goes wrong ends in one of the exit codes of [`exit::Exit`].
+//! stdout carries data, stderr talk. Whatever goes wrong ends in one of the exit codes that `badbank --help` lists.
 
 mod arguments;
 mod chart;
@@ -8,6 +8,8 @@ mod child;
 mod exit;
 mod grade;
 mod input;
+mod junit;
+mod lab;
 mod output;
 mod plan;
 mod program;
@@ -52,6 +54,7 @@ fn command(command: Command) -> Result<Exit, CliError> {
         Command::Serve(arguments) => serve::serve(arguments),
         Command::Grade(arguments) => grade::grade(&arguments),
         Command::Plan(arguments) => plan::plan(arguments),
+        Command::Lab(arguments) => lab::lab(&arguments),
         Command::Program(arguments) => child::run(&arguments),
     }
 }

@@ -39,7 +39,7 @@ struct Listed {
 fn list(format: Format) -> Result<Exit, CliError> {
     let plans = NAMED_PLANS.iter().map(|plan| Listed { name: plan.name, summary: plan.summary });
     let text = match format {
-        Format::Json => json(&plans.collect::<Vec<_>>()),
+        Format::Json | Format::Junit => json(&plans.collect::<Vec<_>>()),
         Format::Text => {
             let width = NAMED_PLANS.iter().map(|plan| plan.name.len()).max().unwrap_or(0);
             plans.fold(String::new(), |text, plan| {
@@ -119,7 +119,7 @@ fn forecast(
         })
         .collect();
     output::data(&match format {
-        Format::Json => json(&Forecast { seed, calls }),
+        Format::Json | Format::Junit => json(&Forecast { seed, calls }),
         Format::Text => format!("seed {seed}\n{}", table(&calls, attempts)),
     })?;
     Ok(Exit::Pass)

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::{
-    grade::{Grade, Verdict},
-    stats::Proportion,
+    grade::Verdict,
+    stats::{Proportion, pass_hat},
 };
 
 /// Counts over many runs.
@@ -28,6 +28,9 @@ pub(super) struct TotalsDocument {
     extra_refunds: u64,
     fail_rate: Rate,
     double_rate: Rate,
+    /// For runs of one seed: the chance that k in a row pass, for k from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pass_hat: Option<Vec<f64>>,
 }
 
 /// A share with its 95 % Wilson interval, to six places.
@@ -39,31 +42,29 @@ struct Rate {
 }
 
 impl From<Proportion> for Rate {
-    #[allow(
-        clippy::float_arithmetic,
-        reason = "rounding what is printed: further digits differ between platforms"
-    )]
     fn from(proportion: Proportion) -> Self {
-        let round = |value: f64| (value * 1e6).round() / 1e6;
-        Self {
-            share: round(proportion.share),
-            low: round(proportion.low),
-            high: round(proportion.high),
-        }
+        let Proportion { share, low, high } = proportion;
+        Self { share: round(share), low: round(low), high: round(high) }
     }
+}
+
+/// To six places: further digits differ between platforms.
+#[allow(clippy::float_arithmetic, reason = "this is where a share is rounded for programs")]
+fn round(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
 }
 
 impl Totals {
     /// Counts a run.
-    pub(super) fn add(&mut self, grade: &Grade) {
+    pub(super) fn add(&mut self, verdict: Verdict, extra_refunds: u64) {
         self.runs += 1;
-        match grade.verdict() {
+        match verdict {
             Verdict::Pass => self.pass += 1,
             Verdict::Fail => self.fail += 1,
             Verdict::NotExposed => self.not_exposed += 1,
         }
-        self.double_runs += u64::from(grade.extra_refunds() > 0);
-        self.extra_refunds += grade.extra_refunds();
+        self.double_runs += u64::from(extra_refunds > 0);
+        self.extra_refunds += extra_refunds;
     }
 
     /// The verdict over all of them.
@@ -75,7 +76,7 @@ impl Totals {
     }
 
     /// The counts as a document.
-    pub(super) fn document(&self) -> TotalsDocument {
+    pub(super) fn document(&self, is_repeat: bool) -> TotalsDocument {
         TotalsDocument {
             runs: self.runs,
             pass: self.pass,
@@ -85,11 +86,17 @@ impl Totals {
             extra_refunds: self.extra_refunds,
             fail_rate: Proportion::wilson(self.fail, self.runs).into(),
             double_rate: Proportion::wilson(self.double_runs, self.runs).into(),
+            pass_hat: is_repeat.then(|| self.pass_hats()),
         }
     }
 
+    /// The chance that k runs in a row pass, for every k up to the number of runs.
+    fn pass_hats(&self) -> Vec<f64> {
+        (1..=self.runs).map(|k| round(pass_hat(self.pass, self.runs, k))).collect()
+    }
+
     /// The counts for people.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn text(&self, is_repeat: bool) -> String {
         let mut table = super::chart::table();
         table.set_header(["", "runs", "share", "95 % interval"]);
         for (name, count) in [
@@ -103,7 +110,29 @@ impl Totals {
             table.add_row([name.to_owned(), count.to_string(), percent(share), interval]);
         }
         table.add_row(["all".to_owned(), self.runs.to_string()]);
-        format!("{}\nextra refunds: {}\n", super::chart::lines(&table), self.extra_refunds)
+        let mut text = super::chart::lines(&table);
+        if is_repeat {
+            // 1, 2, 4, 8, … and all of them.
+            let powers = (0..).map(|power| 1 << power).take_while(|k| *k < self.runs);
+            let hats = powers
+                .chain([self.runs])
+                .map(|k| format!("{k}: {}", percent(pass_hat(self.pass, self.runs, k))));
+            let hats = hats.collect::<Vec<_>>().join(", ");
+            text += &[
+                "
+k runs in a row pass (pass^k): ",
+                &hats,
+                "
+",
+            ]
+            .concat();
+        }
+        format!(
+            "{text}
+extra refunds: {}
+",
+            self.extra_refunds
+        )
     }
 }
 

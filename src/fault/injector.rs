@@ -37,7 +37,7 @@ impl OrderHash {
     }
 }
 
-/// The stream that the states of bursts are drawn from.
+/// The stream that the states of a call's first burst are drawn from; the next burst has the next stream.
 const BURST_STREAM: u128 = 0x6275_7273_7473_0000_0000_0000_0000_0001;
 
 /// One draw per call and stream, from the call's identity alone.
@@ -147,6 +147,15 @@ impl Injector {
         injector
     }
 
+    /// Takes in an order that the injector was not made with.
+    ///
+    /// The rules for all orders decide about it. Those that name it alone are not among the injector's: make
+    /// an injector with [the orders that its plan names](Plan::orders), and insert the others as they come.
+    pub fn insert(&mut self, order: &OrderId) -> OrderIndex {
+        self.hashes.push(OrderHash::of(order));
+        OrderIndex::new(self.hashes.len() - 1)
+    }
+
     /// The fault that a call meets, if any.
     pub fn decide(&self, operation: Operation, order: OrderIndex, attempt: u32) -> Option<Fault> {
         let forced = self
@@ -168,22 +177,13 @@ impl Injector {
         let is_about = |rule: &&Bursting| {
             rule.on.includes(operation) && rule.order.is_none_or(|only| only == order)
         };
-        let mut rules = self.bursts.iter().filter(is_about);
-        rules.find(|rule| self.is_bad(rule.burst, operation, order, attempt)).map(|rule| rule.fault)
-    }
-
-    /// Whether the chain is in its bad state at an attempt: the chain of the attempts up to it, each of
-    /// which has its own draw.
-    fn is_bad(&self, burst: Burst, operation: Operation, order: OrderIndex, attempt: u32) -> bool {
-        let hash = self.hashes[order.get()];
-        let (good, bad) = (u64::from(burst.good.thousandths()), u64::from(burst.bad.thousandths()));
-        let draw = |attempt| draw(self.seed, operation, hash, attempt, BURST_STREAM);
-        let is_bad_at_first = scale(draw(1), good + bad) < bad;
-        (2..=attempt).fold(is_bad_at_first, |is_bad, attempt| {
-            // A stretch of mean length m ends with a chance of 1 in m.
-            let ends = scale(draw(attempt), if is_bad { bad } else { good }) < 1000;
-            is_bad != ends
-        })
+        // Numbered among those about the call: a rule at the end moves none before it.
+        let mut rules = (BURST_STREAM..).zip(self.bursts.iter().filter(is_about));
+        let strikes = |stream, burst| {
+            let hash = self.hashes[order.get()];
+            is_bad(burst, attempt, |attempt| draw(self.seed, operation, hash, attempt, stream))
+        };
+        rules.find(|(stream, rule)| strikes(*stream, rule.burst)).map(|(_, rule)| rule.fault)
     }
 
     fn slices(&self, operation: Operation, order: OrderIndex) -> &[Slice] {
@@ -213,6 +213,18 @@ impl Injector {
         let (of_all, of_order) = (first(&self.scripts_of_all), first(own));
         of_all.into_iter().chain(of_order).min_by_key(|(place, _)| *place).map(|(_, fault)| fault)
     }
+}
+
+/// Whether a chain is in its bad state at an attempt: the chain of the attempts up to it, each of which has
+/// its own draw.
+fn is_bad(burst: Burst, attempt: u32, draw: impl Fn(u32) -> u64) -> bool {
+    let (good, bad) = (u64::from(burst.good.thousandths()), u64::from(burst.bad.thousandths()));
+    let is_bad_at_first = scale(draw(1), good + bad) < bad;
+    (2..=attempt).fold(is_bad_at_first, |is_bad, attempt| {
+        // A stretch of mean length m ends with a chance of 1 in m.
+        let ends = scale(draw(attempt), if is_bad { bad } else { good }) < 1000;
+        is_bad != ends
+    })
 }
 
 /// The unit interval as the rate rules for one operation on one order divide it, in plan order.

@@ -1,6 +1,9 @@
 //! The bank's settings, and the rules that decide the faults.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -352,6 +355,11 @@ impl Plan {
     /// The rules, in plan order.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
+    }
+
+    /// The orders that rules name, each once, sorted.
+    pub fn orders(&self) -> BTreeSet<&OrderId> {
+        self.rules.iter().filter_map(|rule| rule.order.as_ref()).collect()
     }
 }
 

@@ -11,7 +11,6 @@ use super::{
 };
 use crate::{
     history::Silence,
-    ledger::Dedupe,
     money::{Amount, Currency},
 };
 
@@ -62,9 +61,9 @@ causes! {
     /// Both bore the same key, and the ledger ignores keys.
     KeyIgnored = "key_ignored",
         "Both requests bore the same key, but the ledger ignores keys.";
-    /// Both bore the same key, and it had expired.
+    /// Both bore the same key, and the ledger no longer knew it.
     KeyExpired = "key_expired",
-        "Both requests bore the same key, but it had expired before the second came.";
+        "Both requests bore the same key, but the ledger no longer knew it when the second came.";
     /// Both bore a key, not the same one.
     KeyChanged = "key_changed",
         "It was sent again under another key, so the ledger took it for a new refund.";
@@ -101,17 +100,12 @@ causes! {
 }
 
 /// The causes of everything that is wrong with an order.
-pub(super) fn find(
-    facts: &OrderFacts,
-    matched: &Match,
-    dedupe: Dedupe,
-    currency: Currency,
-) -> Vec<Finding> {
+pub(super) fn find(facts: &OrderFacts, matched: &Match, currency: Currency) -> Vec<Finding> {
     let commits = facts.commits();
     let mut findings: Vec<Finding> = matched
         .surplus
         .iter()
-        .flat_map(|(amount, surplus)| extras(facts, &commits, *amount, *surplus, dedupe))
+        .flat_map(|(amount, surplus)| extras(facts, &commits, *amount, *surplus))
         .collect();
     findings.sort_by_key(|finding| finding.refund);
     let mut used = Vec::new();
@@ -134,7 +128,6 @@ fn extras(
     commits: &[Commit<'_>],
     amount: Amount,
     surplus: Surplus,
-    dedupe: Dedupe,
 ) -> Vec<Finding> {
     let equal: Vec<Commit<'_>> =
         commits.iter().copied().filter(|commit| commit.call.amount == Some(amount)).collect();
@@ -161,7 +154,7 @@ fn extras(
         .map(|extra| {
             let original = original(extra, &equal, commits);
             let cause = match original {
-                Some(original) => repeat(facts, original, extra, dedupe),
+                Some(original) => repeat(facts, original, extra),
                 None if surplus.held > 0 => Cause::RepeatAfterSuccess,
                 None => Cause::OtherAmount,
             };
@@ -192,12 +185,13 @@ fn has_same_key(one: &Commit<'_>, other: &Commit<'_>) -> bool {
 }
 
 /// Why `extra` was executed although `original` had been.
-fn repeat(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>, dedupe: Dedupe) -> Cause {
+fn repeat(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>) -> Cause {
+    let dedupe = extra.delivery.dedupe;
     let is_same_key = has_same_key(&original, extra);
     let overlap = extra.delivery.arrived < original.at;
     let has_crashed =
         facts.crashes.iter().any(|at| original.call.invoked < *at && *at < extra.call.invoked);
-    if is_same_key && overlap && dedupe == Dedupe::Racy {
+    if is_same_key && overlap && dedupe.is_racy() {
         Cause::RacyDedupe
     } else if original.call.id == extra.call.id {
         Cause::DuplicateDelivery
@@ -205,10 +199,10 @@ fn repeat(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>, dedupe: 
         Cause::LateCommit
     } else if has_crashed {
         Cause::RepeatAfterCrash
-    } else if is_same_key && dedupe == Dedupe::Strict {
-        Cause::KeyExpired
-    } else if is_same_key {
+    } else if is_same_key && dedupe.ignores_keys() {
         Cause::KeyIgnored
+    } else if is_same_key {
+        Cause::KeyExpired
     } else if original.call.key.is_some() && extra.call.key.is_some() {
         Cause::KeyChanged
     } else if has_stale_read(facts, original, extra) {

@@ -3,7 +3,7 @@
 use crate::{
     call::{CallId, Operation, RefusalCode},
     history::{CallIndex, Event, Failure, History, Replayed, Shown, Silence},
-    ledger::{Caller, IdempotencyKey, OrderIndex},
+    ledger::{Caller, Dedupe, IdempotencyKey, OrderIndex},
     money::Amount,
 };
 
@@ -41,6 +41,8 @@ pub(super) struct DeliveryFacts {
     pub(super) number: u8,
     pub(super) arrived: Seq,
     pub(super) is_late: bool,
+    /// What the ledger did with keys when it looked this one's up.
+    pub(super) dedupe: Dedupe,
     pub(super) end: Option<(Seq, End)>,
 }
 
@@ -76,6 +78,7 @@ impl OrderFacts {
         orders.resize_with(history.header().ticket.orders().len(), Self::default);
         let mut places: std::collections::BTreeMap<CallIndex, (OrderIndex, usize)> =
             std::collections::BTreeMap::new();
+        let mut dedupe = history.header().settings.dedupe;
         for (seq, event) in history.events().iter().enumerate() {
             if let Event::Invoke(call) = event {
                 let order = history.call(*call).order;
@@ -97,7 +100,10 @@ impl OrderFacts {
                         orders[place].turned_away.push(request.code);
                     }
                 }
-                (event, Some((order, place))) => orders[order.get()].calls[*place].take(seq, event),
+                (Event::Plan(change), _) => dedupe = change.settings.dedupe,
+                (event, Some((order, place))) => {
+                    orders[order.get()].calls[*place].take(seq, event, dedupe);
+                }
                 _ => {}
             }
         }
@@ -134,7 +140,7 @@ impl CallFacts {
         }
     }
 
-    fn take(&mut self, seq: Seq, event: &Event) {
+    fn take(&mut self, seq: Seq, event: &Event, dedupe: Dedupe) {
         let end = |delivery: u8, end: End| (delivery, Some((seq, end)));
         let (number, end) = match event {
             Event::Fault(_, fault) => return self.fault = Some(fault.to_string()),
@@ -150,6 +156,7 @@ impl CallFacts {
                     number: *number,
                     arrived: seq,
                     is_late,
+                    dedupe,
                     end: None,
                 });
             }
@@ -158,12 +165,12 @@ impl CallFacts {
             Event::Refuse(_, delivery, code) => end(*delivery, End::Refused(*code)),
             _ => return,
         };
-        match self.deliveries.iter_mut().find(|delivery| delivery.number == number) {
-            Some(delivery) => delivery.end = end,
-            None => {
-                self.deliveries.push(DeliveryFacts { number, arrived: seq, is_late: false, end });
-            }
+        if let Some(delivery) = self.deliveries.iter_mut().find(|known| known.number == number) {
+            delivery.end = end;
+            return;
         }
+        let (arrived, is_late) = (seq, false);
+        self.deliveries.push(DeliveryFacts { number, arrived, is_late, dedupe, end });
     }
 
     pub(super) fn is_refund(&self) -> bool {

@@ -167,7 +167,6 @@ impl<'a> Evidence<'a> {
             |amounts: &[Amount]| amounts.iter().map(|amount| amount.display(currency)).collect();
         let verdict = matched.verdict(order);
         let facts = facts.filter(|_| verdict != OrderVerdict::Ok);
-        let settings = &self.history.header().settings;
         let [reads, asked] = self.attempts[place];
         OrderGrade {
             order: order.id().clone(),
@@ -175,9 +174,7 @@ impl<'a> Evidence<'a> {
             expected: texts(order.expect()),
             refunds: texts(&self.refunds[place]),
             attempts: CallCounts { get_order: reads, refund: asked },
-            causes: facts.map_or_else(Vec::new, |facts| {
-                cause::find(facts, matched, settings.dedupe, currency)
-            }),
+            causes: facts.map_or_else(Vec::new, |facts| cause::find(facts, matched, currency)),
             steps: facts.map_or_else(Vec::new, |facts| render::steps(facts, order)),
             currency,
         }

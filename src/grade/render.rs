@@ -10,6 +10,7 @@ use super::{
 use crate::{
     history::{Failure, Silence},
     money::{Decimal, Money},
+    render::columns,
     ticket::{Order, OrderId},
 };
 
@@ -91,22 +92,6 @@ fn end(delivery: &DeliveryFacts, call: &CallFacts, order: &Order) -> String {
     format!("{late}{what}")
 }
 
-/// Rows as lines, each column as wide as its widest cell.
-fn columns<const N: usize>(rows: &[[String; N]]) -> String {
-    let width =
-        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        let line = cells.collect::<Vec<_>>().join("  ");
-        text.push_str("  ");
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
-}
-
 fn sum(amounts: &[Decimal]) -> String {
     if amounts.is_empty() {
         return "-".to_owned();
@@ -119,11 +104,12 @@ impl Grade {
         let is_listed = |order: &&OrderGrade| {
             self.orders.len() <= LISTED_MAX || order.verdict != OrderVerdict::Ok
         };
-        let head =
-            ["order", "verdict", "expected", "refunded", "reads", "asked"].map(str::to_owned);
+        let head = ["order", "verdict", "expected", "refunded", "reads", "asked"]
+            .map(str::to_owned)
+            .to_vec();
         let rows = self.orders.iter().filter(is_listed).map(|order| {
             let CallCounts { get_order, refund } = order.attempts;
-            [
+            vec![
                 order.order.to_string(),
                 order.verdict.to_string(),
                 sum(&order.expected),
@@ -132,7 +118,7 @@ impl Grade {
                 refund.to_string(),
             ]
         });
-        let rows: Vec<[String; 6]> = std::iter::once(head).chain(rows).collect();
+        let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
         let unlisted = self.orders.len() + 1 - rows.len();
         let mut text = columns(&rows);
         if unlisted > 0 {
@@ -163,12 +149,18 @@ impl Grade {
 }
 
 impl OrderGrade {
-    fn story(&self) -> String {
+    /// What was seen and what was done, call by call, and why it is wrong; for an order that is right,
+    /// its name and verdict.
+    pub fn story(&self) -> String {
         let mut text = format!("\n{} {}\n", self.order, self.verdict);
-        let head = ["call", "the caller saw", "the ledger did"].map(str::to_owned);
-        let steps =
-            self.steps.iter().map(|step| [step.call.clone(), step.saw.clone(), step.did.clone()]);
-        text.push_str(&columns(&std::iter::once(head).chain(steps).collect::<Vec<_>>()));
+        let head = ["call", "the caller saw", "the ledger did"].map(str::to_owned).to_vec();
+        let steps = self
+            .steps
+            .iter()
+            .map(|step| vec![step.call.clone(), step.saw.clone(), step.did.clone()]);
+        if !self.steps.is_empty() {
+            text.push_str(&columns(&std::iter::once(head).chain(steps).collect::<Vec<_>>()));
+        }
         for finding in &self.causes {
             let what = match (finding.refund, finding.missing) {
                 (Some(refund), _) if finding.cause == Cause::OtherAmount => {

@@ -25,19 +25,24 @@ pub enum Design {
     Keyed,
     /// Retries under a key that names the intent, the same however often the agent writes the call anew.
     BusinessKey,
+    /// No retries, but a key that the model chooses and uses again when it repeats a refund.
+    ModelKey,
 }
 
 /// A text that names no design.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a design; the designs are model-only, retries, keyed and business-key")]
+#[error(
+    "`{text}` is not a design; the designs are model-only, retries, keyed, business-key and model-key"
+)]
 pub struct DesignError {
     /// The text, shortened.
     pub text: String,
 }
 
 impl Design {
-    /// Every design, from the least to the most.
-    pub const ALL: [Self; 4] = [Self::ModelOnly, Self::Retries, Self::Keyed, Self::BusinessKey];
+    /// Every design.
+    pub const ALL: [Self; 5] =
+        [Self::ModelOnly, Self::Retries, Self::Keyed, Self::BusinessKey, Self::ModelKey];
 
     /// The name on the command line.
     pub const fn as_str(self) -> &'static str {
@@ -46,6 +51,7 @@ impl Design {
             Self::Retries => "retries",
             Self::Keyed => "keyed",
             Self::BusinessKey => "business-key",
+            Self::ModelKey => "model-key",
         }
     }
 
@@ -56,13 +62,14 @@ impl Design {
             Self::Retries => "three attempts with backoff and full jitter, no key",
             Self::Keyed => "three attempts under one key, the tool call's id",
             Self::BusinessKey => "three attempts under one key, the intent: refund:<order>",
+            Self::ModelKey => "no retries; the agent sends the same key when it repeats a refund",
         }
     }
 
     /// How it sends a call again.
     pub fn retry(self) -> Retry {
         match self {
-            Self::ModelOnly => Retry::never(),
+            Self::ModelOnly | Self::ModelKey => Retry::never(),
             Self::Retries | Self::Keyed | Self::BusinessKey => Retry::default(),
         }
     }
@@ -72,7 +79,7 @@ impl Design {
         match self {
             Self::ModelOnly | Self::Retries => None,
             Self::Keyed => Some(call.id.to_string()),
-            Self::BusinessKey => Some(call.intent.clone()),
+            Self::BusinessKey | Self::ModelKey => Some(call.intent.clone()),
         }
     }
 }

@@ -293,7 +293,8 @@ impl PartialEq for History {
 impl Eq for History {}
 
 impl History {
-    /// An empty history that keeps at most `events_max` events, and every fault past them.
+    /// An empty history that keeps at most `events_max` events, and past them what a verdict needs: faults,
+    /// and reads that hid a commit.
     pub fn new(header: Header, events_max: usize) -> Self {
         Self {
             header,
@@ -365,7 +366,7 @@ impl History {
             .with_settings(self.header.settings)
     }
 
-    /// Writes down a call, and the fault that it meets.
+    /// Writes down a call, and the fault that it meets; past the bound the fault alone.
     pub(crate) fn invoke(&mut self, mut call: CallRecord, fault: Option<Fault>) -> CallIndex {
         self.call_count += 1;
         let is_full = self.is_full();
@@ -386,12 +387,13 @@ impl History {
         if let Some(fault) = fault {
             self.events.push(Event::Fault(index, fault));
         }
-        if is_full { CallIndex::DROPPED } else { index }
+        index
     }
 
-    /// Writes down what happened to a call.
+    /// Writes down what happened to a call; past the bound no more than decides on the exposure.
     pub(crate) fn record(&mut self, call: CallIndex, event: Event) {
-        if call != CallIndex::DROPPED && !self.is_full() {
+        let is_exposing = matches!(event, Event::Ok(_, Some(shown)) if shown.hidden > 0);
+        if call != CallIndex::DROPPED && (!self.is_full() || is_exposing) {
             self.events.push(event);
         }
     }

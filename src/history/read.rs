@@ -53,11 +53,13 @@ impl History {
         let mut reader = Reader {
             history: Self::new(read_header(first)?, usize::MAX),
             places: BTreeMap::new(),
-            names: BTreeSet::new(),
             faulted: BTreeSet::new(),
+            answered: BTreeSet::new(),
+            attempts: Vec::new(),
             refunds: Vec::new(),
         };
         let orders = reader.history.header.ticket.orders();
+        reader.attempts = vec![[0; 2]; orders.len()];
         reader.refunds = orders.iter().map(|order| order.refunded().len()).collect();
         let mut warning = None;
         for (index, line) in text.split_inclusive('\n').enumerate().skip(1) {
@@ -109,9 +111,10 @@ fn read_header(line: &str) -> Result<Header, DocumentError> {
 struct Reader {
     history: History,
     places: BTreeMap<u64, CallIndex>,
-    /// The calls so far, by what they are named for.
-    names: BTreeSet<(OrderIndex, Operation, u32)>,
     faulted: BTreeSet<CallIndex>,
+    answered: BTreeSet<CallIndex>,
+    /// Attempts of each operation on each order so far.
+    attempts: Vec<[u32; 2]>,
     /// Refunds on each order so far.
     refunds: Vec<usize>,
 }
@@ -123,8 +126,12 @@ impl Reader {
             return Err(format!("`seq` is {}, and {expected} comes next", line.seq));
         }
         let event = self.event(line)?;
-        if let Event::Commit(call, _, number) = event {
-            self.count(call, number)?;
+        match event {
+            Event::Commit(call, _, number) => self.count(call, number)?,
+            Event::Ok(call, _) | Event::Fail(call, _) | Event::Info(call, _) => {
+                self.answer(call)?;
+            }
+            _ => {}
         }
         if let Event::Settle(Some(rest)) = &event {
             self.history.is_cut = true;
@@ -140,6 +147,30 @@ impl Reader {
         if *held != number as usize {
             return Err(format!("`refund` is {number}, and {held} comes next on this order"));
         }
+        Ok(())
+    }
+
+    fn answer(&mut self, call: CallIndex) -> Result<(), String> {
+        if self.answered.insert(call) {
+            return Ok(());
+        }
+        let (number, id) = (self.history.call(call).number, self.history.call_id(call));
+        Err(format!("call {number}, `{id}`, is answered twice"))
+    }
+
+    /// Checks a call's attempt: the next, or past the bound of the history, where calls are missing, a later one.
+    fn attempt(&mut self, line: &Line, call: &CallRecord) -> Result<(), String> {
+        let last = &mut self.attempts[call.order.get()][call.operation as usize];
+        let is_next = call.attempt.checked_sub(1) == Some(*last);
+        let is_past_bound = line.event == "fault" && call.attempt > *last;
+        if !is_next && !is_past_bound {
+            let (given, next) = (call.attempt, u64::from(*last) + 1);
+            return Err(format!(
+                "`attempt` is {given}, and {next} comes next for a {} on this order",
+                call.operation
+            ));
+        }
+        *last = call.attempt;
         Ok(())
     }
 
@@ -209,7 +240,10 @@ impl Reader {
     }
 
     fn fault(&mut self, line: &Line) -> Result<Event, String> {
-        let call = self.known(line).or_else(|_| self.invoke(line))?;
+        let call = match self.known(line) {
+            Ok(call) => call,
+            Err(_) => self.invoke_past_bound(line)?,
+        };
         let fault: Fault = need(line.fault.as_ref(), "fault")?.parse().map_err(in_words)?;
         fault.check_on(self.history.call(call).operation).map_err(in_words)?;
         if !self.faulted.insert(call) {
@@ -269,24 +303,16 @@ impl Reader {
             .map(|text| Amount::read_back(text, of.currency()))
             .transpose()
             .map_err(in_words)?;
-        // Of a call that was dropped nothing is known but its fault.
+        // Of a call past the bound nothing is known but its fault.
         let is_whole = line.event == "invoke";
         if (operation == Operation::Refund && is_whole) != amount.is_some() {
             return Err("a refund has an `amount`, and a read has none".to_owned());
-        }
-        let attempt = need(line.attempt, "attempt")?;
-        if attempt == 0 {
-            return Err("`attempt` is 0; attempts count from 1".to_owned());
-        }
-        if !self.names.insert((order, operation, attempt)) {
-            let id = self.history.order_id(order);
-            return Err(format!("`{id} {operation} #{attempt}` is invoked twice"));
         }
         let record = CallRecord {
             number,
             operation,
             order,
-            attempt,
+            attempt: need(line.attempt, "attempt")?,
             amount,
             key: line
                 .key
@@ -306,9 +332,17 @@ impl Reader {
         if self.places.insert(number, index).is_some() {
             return Err(format!("call {number} is invoked twice"));
         }
+        self.attempt(line, &record)?;
         self.history.calls.push(record);
         self.history.call_count += 1;
         Ok(index)
+    }
+
+    /// Takes in a call of which a history past its bound kept the fault alone.
+    fn invoke_past_bound(&mut self, line: &Line) -> Result<CallIndex, String> {
+        let call = self.invoke(line)?;
+        self.history.is_cut = true;
+        Ok(call)
     }
 
     fn remainder(&self, line: &Line) -> Result<Remainder, String> {

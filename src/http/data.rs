@@ -133,7 +133,7 @@ async fn deliver(sent: Sent, settings: &PlanSettings, link: &Link) -> Result<Res
         Passage::Slow => {
             let slow = Duration::from_millis(settings.slow_ms);
             tokio::time::sleep(slow / 2).await;
-            return Ok(wire::answer(sent.answer, settings).map(|body| body.dribble(slow / 8)));
+            return Ok(wire::answer(sent.answer, settings).map(|body| body.dribble(slow / 2)));
         }
         Passage::Hang => tokio::time::sleep(HANG_MAX).await,
         Passage::Closed => {}

@@ -65,16 +65,17 @@ impl Body {
         }
     }
 
-    /// This body in pieces, with a wait before each but the first.
-    pub(super) fn dribble(mut self, pause: Duration) -> Self {
+    /// This body in pieces, with a wait before each but the first; the waits come to `time`.
+    pub(super) fn dribble(mut self, time: Duration) -> Self {
         let bytes = self.pieces.pop_front().unwrap_or_default();
         let size = bytes.len().div_ceil(PIECES).max(1);
         self.pieces = (0..bytes.len())
             .step_by(size)
             .map(|at| bytes.slice(at..bytes.len().min(at + size)))
             .collect();
-        self.pause =
-            Some(Pause { sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), length: pause });
+        let pauses = u32::try_from(self.pieces.len().saturating_sub(1)).unwrap_or(u32::MAX).max(1);
+        let sleep = Box::pin(tokio::time::sleep(Duration::ZERO));
+        self.pause = Some(Pause { sleep, length: time / pauses });
         self
     }
 }

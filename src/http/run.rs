@@ -183,10 +183,8 @@ impl Run {
             return (Taken::Answered(sent), settings);
         }
         let taken = match books.bank.arrive(request) {
-            // A request that is lost must not be told from a reply that is, not by time either.
-            Arrival::Answered(sent @ Sent { answer: Err(CallError::Timeout), .. })
-                if !latency.is_zero() =>
-            {
+            // What has not happened must not be told from what may have, not by time either.
+            Arrival::Answered(sent) if !latency.is_zero() && is_indeterminate(&sent) => {
                 Taken::Withheld(sent)
             }
             Arrival::Answered(sent) => Taken::Answered(sent),
@@ -258,6 +256,10 @@ impl Run {
         books.bank.advance(behind);
         books
     }
+}
+
+fn is_indeterminate(sent: &Sent) -> bool {
+    sent.answer.as_ref().is_err_and(CallError::is_indeterminate)
 }
 
 /// A run of a server, for the program that serves it; clones are the same run.

@@ -105,7 +105,9 @@ impl fmt::Display for Caller {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeyIndex(usize);
 
-/// What a key was first used for, and what has come of it.
+/// One use of a key: what it was first used for, and what has come of that.
+///
+/// A key that is free again gets a new record, so that whoever waits on an old one learns how that ended.
 #[derive(Clone, Debug)]
 pub(super) struct KeyRecord {
     pub(super) order: OrderIndex,
@@ -116,15 +118,15 @@ pub(super) struct KeyRecord {
 
 #[derive(Clone, Debug)]
 pub(super) enum KeyState {
-    /// Nothing is stored, and nobody is about to store.
-    Free,
+    /// Deliveries that hold nothing race for it, and none has finished.
+    Raced,
     /// A delivery holds the key and has not finished.
     Reserved,
     /// The ledger's answer, for every repeat.
     Bound(Receipt),
     /// A failure, for every repeat.
-    Failed,
-    /// The ledger refused the delivery that held the key: free again, but those who waited learn why.
+    Failed(LedgerError),
+    /// The ledger refused the delivery that held the key: it is free again, and those who waited learn why.
     Released(LedgerError),
 }
 
@@ -139,24 +141,35 @@ pub(super) struct KeyStore {
 }
 
 impl KeyStore {
-    /// The place of `key`, made now if it is new.
-    pub(super) fn place(
+    /// The place of the newest record of `key`.
+    pub(super) fn find(&self, caller: Option<Caller>, key: &IdempotencyKey) -> Option<KeyIndex> {
+        let names = match caller {
+            None => &self.anonymous,
+            Some(caller) => self.callers.get(&caller)?,
+        };
+        names.get(key).copied()
+    }
+
+    /// Makes a record the newest of `key`.
+    pub(super) fn put(
         &mut self,
         caller: Option<Caller>,
         key: &IdempotencyKey,
-        new: impl FnOnce() -> KeyRecord,
+        record: KeyRecord,
     ) -> KeyIndex {
         let names = match caller {
             None => &mut self.anonymous,
             Some(caller) => self.callers.entry(caller).or_default(),
         };
-        if let Some(index) = names.get(key) {
-            return *index;
-        }
         let index = KeyIndex(self.records.len());
         names.insert(key.clone(), index);
-        self.records.push(new());
+        self.records.push(record);
         index
+    }
+
+    /// Records that were made after this one.
+    pub(super) fn newer_than(&self, index: KeyIndex) -> u64 {
+        (self.records.len() - 1 - index.0) as u64
     }
 
     pub(super) fn record(&self, index: KeyIndex) -> &KeyRecord {

@@ -4,6 +4,7 @@
 //! one step). What is stored under a key is what the ledger answered. The ledger knows nothing of
 //! faults: the bank decides which deliveries it hears of.
 
+mod dedupe;
 mod key;
 
 use std::collections::HashMap;
@@ -11,41 +12,16 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
 
-pub use self::key::{Caller, IdempotencyKey, KeyError};
+use self::dedupe::{InFlight, Policy};
 use self::key::{KeyIndex, KeyRecord, KeyState, KeyStore};
+pub use self::{
+    dedupe::Dedupe,
+    key::{Caller, IdempotencyKey, KeyError},
+};
 use crate::{
     money::{Amount, Currency, Money, Total},
     ticket::{OrderId, Ticket},
 };
-
-/// What the ledger does with idempotency keys.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Dedupe {
-    /// Keys are recorded and ignored.
-    Off,
-    /// The first reply of a key is answered again to every later refund with that key.
-    #[default]
-    #[serde(alias = "first-reply")]
-    FirstReply,
-    /// As `FirstReply`, but other parameters under a key and repeats in flight are refused, and keys expire.
-    Strict,
-    /// Looks keys up on arrival and reserves nothing, so that overlapping deliveries both execute.
-    Racy,
-}
-
-impl Dedupe {
-    /// The word in plans and histories.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::FirstReply => "first_reply",
-            Self::Strict => "strict",
-            Self::Racy => "racy",
-        }
-    }
-}
 
 /// What the ledger does with a refund of more than is left on the order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -324,7 +300,7 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// Under [`Dedupe::Strict`], [`LedgerError::KeyMismatch`] and [`LedgerError::InFlight`].
+    /// Where the mode has it, [`LedgerError::KeyMismatch`], [`LedgerError::InFlight`] and stored failures.
     pub fn arrive(
         &mut self,
         instruction: Instruction<'_>,
@@ -332,55 +308,59 @@ impl Ledger {
     ) -> Result<Arrival, LedgerError> {
         let Instruction { order, amount, key, caller } = instruction;
         let pending = |part| Ok(Arrival::Pending(Delivery { order, amount, part }));
-        let Some(key) = key.filter(|_| self.settings.dedupe != Dedupe::Off) else {
+        let policy = self.settings.dedupe.policy(self.settings.key_ttl_s);
+        let Some((key, policy)) = key.zip(policy) else {
             return pending(Part::Keyless);
         };
-        let new = || KeyRecord { order, amount, first_use_ms: now_ms, state: KeyState::Free };
-        let index = self.keys.place(caller, key, new);
-        if self.settings.dedupe == Dedupe::Strict {
-            self.check_strictly(index, order, amount, now_ms)?;
-        }
-        match self.keys.record(index).state {
-            KeyState::Bound(receipt) => Ok(Arrival::Replay(receipt)),
-            KeyState::Failed => Err(LedgerError::Failed),
-            KeyState::Reserved => pending(Part::Waits(index)),
-            KeyState::Free | KeyState::Released(_) if self.settings.dedupe == Dedupe::Racy => {
-                pending(Part::Races(index))
-            }
-            KeyState::Free | KeyState::Released(_) => {
-                *self.keys.record_mut(index) =
-                    KeyRecord { order, amount, first_use_ms: now_ms, state: KeyState::Reserved };
-                pending(Part::Holds(index))
-            }
-        }
-    }
-
-    /// Frees an expired key; refuses a known one that comes with other parameters or too early.
-    fn check_strictly(
-        &mut self,
-        index: KeyIndex,
-        order: OrderIndex,
-        amount: Amount,
-        now_ms: u64,
-    ) -> Result<(), LedgerError> {
-        let ttl_ms = self.settings.key_ttl_s.saturating_mul(1000);
-        let record = self.keys.record_mut(index);
-        if matches!(record.state, KeyState::Bound(_) | KeyState::Failed)
-            && now_ms.saturating_sub(record.first_use_ms) >= ttl_ms
-        {
-            record.state = KeyState::Free;
-        }
-        if matches!(record.state, KeyState::Free | KeyState::Released(_)) {
-            return Ok(());
-        }
-        if (record.order, record.amount) != (order, amount) {
+        let caller = caller.filter(|_| policy.is_per_caller);
+        let Some(index) = self.standing(caller, key, &policy, now_ms) else {
+            let is_racy = policy.in_flight == InFlight::Races;
+            let state = if is_racy { KeyState::Raced } else { KeyState::Reserved };
+            let record = KeyRecord { order, amount, first_use_ms: now_ms, state };
+            let index = self.keys.put(caller, key, record);
+            return pending(if is_racy { Part::Races(index) } else { Part::Holds(index) });
+        };
+        let record = self.keys.record(index);
+        if policy.checks_parameters && (record.order, record.amount) != (order, amount) {
             let account = &self.accounts[record.order.get()];
             return Err(LedgerError::KeyMismatch {
                 order: account.id.clone(),
                 first: account.money(record.amount),
             });
         }
-        if matches!(record.state, KeyState::Reserved) { Err(LedgerError::InFlight) } else { Ok(()) }
+        match &record.state {
+            KeyState::Bound(receipt) => Ok(Arrival::Replay(*receipt)),
+            KeyState::Failed(error) => Err(error.clone()),
+            KeyState::Reserved if policy.in_flight == InFlight::Refused => {
+                Err(LedgerError::InFlight)
+            }
+            KeyState::Reserved => pending(Part::Waits(index)),
+            KeyState::Raced => pending(Part::Races(index)),
+            KeyState::Released(_) => unreachable!("a key that is free again stands for nothing"),
+        }
+    }
+
+    /// The record of a key that a delivery has to heed; none if the key is free.
+    fn standing(
+        &self,
+        caller: Option<Caller>,
+        key: &IdempotencyKey,
+        policy: &Policy,
+        now_ms: u64,
+    ) -> Option<KeyIndex> {
+        let index = self.keys.find(caller, key)?;
+        let record = self.keys.record(index);
+        let stands = match record.state {
+            KeyState::Reserved => true,
+            KeyState::Released(_) => false,
+            KeyState::Raced => policy.in_flight == InFlight::Races,
+            KeyState::Bound(_) | KeyState::Failed(_) => {
+                let age_ms = now_ms.saturating_sub(record.first_use_ms);
+                let is_fresh = policy.ttl_s.is_none_or(|ttl_s| age_ms < ttl_s.saturating_mul(1000));
+                is_fresh && policy.keys_max.is_none_or(|keys| self.keys.newer_than(index) < keys)
+            }
+        };
+        stands.then_some(index)
     }
 
     /// Ends a delivery: money, key and reply in one step.
@@ -388,11 +368,11 @@ impl Ledger {
         if let Part::Waits(index) = delivery.part {
             return match &self.keys.record(index).state {
                 KeyState::Bound(receipt) => Finish::Replayed(*receipt),
-                KeyState::Released(error) => Finish::Refused(error.clone()),
-                KeyState::Failed => Finish::Refused(LedgerError::Failed),
-                KeyState::Reserved => Finish::Waits,
-                // A key is freed by expiry only after it was bound, and those who waited then are gone.
-                KeyState::Free => Finish::Refused(LedgerError::InFlight),
+                KeyState::Released(error) | KeyState::Failed(error) => {
+                    Finish::Refused(error.clone())
+                }
+                // Nobody waits for a race, whose record is never reserved.
+                KeyState::Reserved | KeyState::Raced => Finish::Waits,
             };
         }
         let account = &mut self.accounts[delivery.order.get()];
@@ -404,7 +384,11 @@ impl Ledger {
             }
             Err(error) => {
                 if let Part::Holds(index) = delivery.part {
-                    self.keys.record_mut(index).state = KeyState::Released(error.clone());
+                    self.keys.record_mut(index).state = if self.stores_failures() {
+                        KeyState::Failed(error.clone())
+                    } else {
+                        KeyState::Released(error.clone())
+                    };
                 }
                 Finish::Refused(error)
             }
@@ -416,15 +400,32 @@ impl Ledger {
     pub fn fail(&mut self, delivery: &Delivery) -> LedgerError {
         match delivery.part {
             Part::Keyless | Part::Waits(_) => {}
-            Part::Holds(index) => self.keys.record_mut(index).state = KeyState::Failed,
+            Part::Holds(index) => {
+                self.keys.record_mut(index).state = KeyState::Failed(LedgerError::Failed);
+            }
             Part::Races(index) => {
                 let record = self.keys.record_mut(index);
-                if matches!(record.state, KeyState::Free) {
-                    record.state = KeyState::Failed;
+                if matches!(record.state, KeyState::Raced) {
+                    record.state = KeyState::Failed(LedgerError::Failed);
                 }
             }
         }
         LedgerError::Failed
+    }
+
+    /// Notes that a delivery that has finished was answered with a server error: where failures are
+    /// stored, that is what every repeat gets.
+    pub fn answered_with_error(&mut self, delivery: &Delivery) {
+        if let Part::Holds(index) = delivery.part
+            && self.stores_failures()
+        {
+            self.keys.record_mut(index).state = KeyState::Failed(LedgerError::Failed);
+        }
+    }
+
+    fn stores_failures(&self) -> bool {
+        let LedgerSettings { dedupe, key_ttl_s, .. } = self.settings;
+        dedupe.policy(key_ttl_s).is_some_and(|policy| policy.stores_failures)
     }
 
     fn bind(&mut self, part: Part, receipt: Receipt) {
@@ -438,7 +439,7 @@ impl Ledger {
             // The first of several racers to finish is the one whose reply later repeats get.
             Part::Races(index) => {
                 let record = self.keys.record_mut(index);
-                if !matches!(record.state, KeyState::Bound(_)) {
+                if matches!(record.state, KeyState::Raced) {
                     record.state = KeyState::Bound(receipt);
                 }
             }

@@ -22,13 +22,13 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 use crate::trial::{Trial, assert_log};
 
 /// Ten orders, with their places in a ledger that holds them in this order.
-struct Orders {
-    ids: Vec<OrderId>,
-    places: Vec<OrderIndex>,
+pub(crate) struct Orders {
+    pub(crate) ids: Vec<OrderId>,
+    pub(crate) places: Vec<OrderIndex>,
 }
 
 impl Orders {
-    fn new(ids: &[&str]) -> Self {
+    pub(crate) fn new(ids: &[&str]) -> Self {
         let orders: Vec<String> =
             ids.iter().map(|id| format!(r#"{{"id": "{id}", "amount": "1.00"}}"#)).collect();
         let bank = Trial::orders(&orders.join(",")).open();
@@ -38,14 +38,14 @@ impl Orders {
         }
     }
 
-    fn ten() -> Self {
+    pub(crate) fn ten() -> Self {
         Self::new(&[
             "A-1791", "A-2186", "A-3471", "A-4025", "A-5508", "A-6991", "A-7310", "A-8254",
             "A-9003", "A-9999",
         ])
     }
 
-    fn injector(&self, plan: &Plan, seed: u64) -> Injector {
+    pub(crate) fn injector(&self, plan: &Plan, seed: u64) -> Injector {
         Injector::new(&plan.clone().seed(seed), &self.ids)
     }
 }
@@ -54,7 +54,7 @@ fn article() -> Plan {
     Plan::article()
 }
 
-fn plan(rules: &str) -> Plan {
+pub(crate) fn plan(rules: &str) -> Plan {
     Plan::parse(&format!(r#"{{"version": 1, "rules": [{rules}]}}"#)).unwrap()
 }
 
@@ -190,7 +190,7 @@ fn chance(sum: f64, freedom: usize) -> f64 {
 }
 
 /// The chance of counts as far from the expected ones as these, or farther.
-fn fit(counts: &[u64], rates: &[f64]) -> f64 {
+pub(crate) fn fit(counts: &[u64], rates: &[f64]) -> f64 {
     let total: u64 = counts.iter().sum();
     let sum = counts.iter().zip(rates).map(|(count, rate)| {
         let expected = rate * total as f64;
@@ -220,7 +220,7 @@ fn independence(table: &Table) -> f64 {
 }
 
 /// Neither too far from what is expected nor too close to it.
-fn assert_plausible(chance: f64, what: &str) {
+pub(crate) fn assert_plausible(chance: f64, what: &str) {
     assert!((0.001..0.999).contains(&chance), "{what}: p = {chance}");
 }
 

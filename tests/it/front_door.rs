@@ -2,6 +2,7 @@
 
 use badbank::{
     Bank, Ticket,
+    bank::PlanChangeError,
     call::{CallError, Payments},
     fault::Plan,
 };
@@ -58,4 +59,43 @@ fn a_harness_that_knows_only_the_trait_meets_the_same_faults() -> Result<(), Cal
     assert_eq!(known.fault_log(), generic_bank.fault_log());
     assert_eq!(generic_bank.grade("").extra_refunds(), 0);
     Ok(())
+}
+
+#[test]
+fn a_run_keeps_its_seed_whatever_plans_come() {
+    let ticket = Ticket::generate(7);
+    let mut bank = Bank::open(&ticket, Plan::article().seed(7));
+    let before = bank.history().to_string();
+    let error = bank.set_plan(Plan::calm().seed(8)).unwrap_err();
+    assert!(matches!(error, PlanChangeError::OtherSeed { .. }), "{error:?}");
+    assert_eq!(
+        error.to_string(),
+        "the plan names seed 8, and the run has seed 7, which it keeps; leave the seed out, or open another run"
+    );
+    assert_eq!(bank.plan(), &Plan::article().seed(7));
+    assert_eq!(bank.history().to_string(), before);
+    for plan in [Plan::calm(), Plan::calm().seed(7), Plan::article()] {
+        bank.set_plan(plan).unwrap();
+        assert_eq!(bank.plan().effective_seed(), 7.into());
+    }
+    // What the log's first line says gives the same faults again, under the plan that was in force.
+    let mut again = Bank::open(&ticket, Plan::article().seed(bank.fault_log().seed()));
+    for order in ticket.orders() {
+        assert_eq!(
+            bank.refund(order.id(), order.amount(), None),
+            again.refund(order.id(), order.amount(), None)
+        );
+    }
+    assert_eq!(bank.fault_log(), again.fault_log());
+    assert!(!again.fault_log().calls().is_empty());
+}
+
+#[test]
+fn a_run_that_has_ended_keeps_its_plan() {
+    let mut bank = Bank::open(&Ticket::generate(7), Plan::article().seed(7));
+    bank.settle();
+    let before = bank.history().to_string();
+    assert_eq!(bank.set_plan(Plan::calm()), Err(PlanChangeError::RunEnded));
+    assert_eq!(bank.history().to_string(), before);
+    assert_eq!(bank.plan().name(), Some("article"));
 }

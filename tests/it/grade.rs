@@ -6,9 +6,9 @@ use badbank::{
     Bank, Ticket,
     bank::{Arrival, Pending},
     call::Request,
-    fault::{Fault, Plan},
+    fault::{Fault, NAMED_PLANS, NamedPlan, Plan},
     grade::{Cause, EvidenceState, Grade, Verdict},
-    harness::Design,
+    harness::{self, Design, VirtualTime},
     history::History,
     ledger::Dedupe,
     money::{Amount, Currency},
@@ -621,4 +621,107 @@ fn a_bound_that_is_not_reached_cuts_nothing() {
     let kept = long_run(events);
     assert_eq!(kept.grade.to_json(), full.grade.to_json());
     assert_eq!(orders_of(&kept.grade), orders_of(&full.grade));
+}
+
+/// The verdict, and all else of a grade that decides on it.
+fn decisive(grade: &Grade) -> (Verdict, Option<bool>, String) {
+    let orders = grade.orders().iter().map(|order| order.verdict.as_str());
+    let text =
+        format!("{:?} {:?} {:?}", orders.collect::<Vec<_>>(), grade.exposure(), grade.unfired());
+    (grade.verdict(), grade.report_true(), text)
+}
+
+#[test]
+fn past_the_bound_every_plan_and_seed_has_the_verdict_of_the_full_history() {
+    let stale = Plan::parse(
+        r#"{"version": 1, "rules": [{"on": "get_order", "fault": "stale", "rate": 0.3}]}"#,
+    );
+    let plans = NAMED_PLANS.iter().map(NamedPlan::plan).chain([stale.unwrap()]);
+    let mut seen = std::collections::BTreeMap::new();
+    for plan in plans {
+        for seed in 0..40 {
+            let ticket = Ticket::generate(seed);
+            let drive = |events_max| {
+                let plan = plan.clone().seed(seed);
+                let mut bank = Bank::with_events_max(&ticket, plan, events_max);
+                harness::run(Design::Keyed, &ticket, &mut bank, &mut VirtualTime, seed.into());
+                for order in ticket.orders().iter().take(2) {
+                    let _stale_or_not = bank.get_order(order.id());
+                }
+                bank.grade("");
+                bank
+            };
+            let full = drive(usize::MAX).preview();
+            *seen.entry(full.verdict()).or_insert(0) += 1;
+            for events_max in [0, 1, 7, 40] {
+                let cut = drive(events_max);
+                let at = format!("{:?} seed {seed} bound {events_max}", plan.name());
+                assert_eq!(decisive(&cut.preview()), decisive(&full), "{at}");
+                let text = cut.history().to_string();
+                let read = History::parse(&text).unwrap().history;
+                assert_eq!(read.to_string(), text, "{at}");
+                assert_eq!(decisive(&Grade::of(&read, None)), decisive(&full), "{at}");
+            }
+        }
+    }
+    // Each verdict is there to be got wrong.
+    assert!(seen.len() == 3 && seen.values().all(|count| *count > 20), "{seen:?}");
+}
+
+#[test]
+fn past_the_bound_a_read_that_hid_a_refund_still_exposes() {
+    let trial = Trial::orders(ONE).script("A-1 get_order #1", "stale".parse().unwrap());
+    for (reads_first, verdict) in [(false, Verdict::Pass), (true, Verdict::NotExposed)] {
+        let mut bank = trial.open_with(0);
+        if reads_first {
+            bank.get_order("A-1").unwrap();
+        }
+        bank.refund("A-1", "42.50", None).unwrap();
+        bank.get_order("A-1").unwrap();
+        let grade = bank.grade("");
+        assert_eq!((grade.verdict(), grade.evidence()), (verdict, EvidenceState::Partial));
+    }
+}
+
+#[test]
+fn a_cause_goes_by_what_was_done_with_keys_when_the_extra_refund_came() {
+    for (first, in_force, after) in [
+        (Dedupe::Strict, Dedupe::Off, Dedupe::Strict),
+        (Dedupe::FirstReply, Dedupe::Off, Dedupe::Racy),
+        (Dedupe::Off, Dedupe::Off, Dedupe::Strict),
+    ] {
+        let mut bank = Trial::orders(ONE).dedupe(first).open();
+        send(&mut bank, &[("A-1", Some("k"), "ok")]);
+        bank.set_plan(Plan::calm().dedupe(in_force)).unwrap();
+        send(&mut bank, &[("A-1", Some("k"), "ok")]);
+        bank.set_plan(Plan::calm().dedupe(after)).unwrap();
+        assert_eq!(causes(&bank.grade("")), [Cause::KeyIgnored], "{first:?}, then {after:?}");
+    }
+}
+
+#[test]
+fn a_key_that_expires_under_a_later_plan_is_the_cause() {
+    let mut bank = Trial::orders(ONE).open();
+    send(&mut bank, &[("A-1", Some("k"), "ok"), ("A-1", Some("k"), "replayed")]);
+    bank.set_plan(Plan::calm().dedupe(Dedupe::Strict)).unwrap();
+    bank.advance(Duration::from_hours(24));
+    send(&mut bank, &[("A-1", Some("k"), "ok")]);
+    bank.set_plan(Plan::calm()).unwrap();
+    assert_eq!(causes(&bank.grade("")), [Cause::KeyExpired]);
+}
+
+#[test]
+fn two_that_race_under_a_later_plan_are_the_stores_fault() {
+    let mut bank = Trial::orders(ONE).open();
+    bank.set_plan(Plan::calm().dedupe(Dedupe::Racy)).unwrap();
+    let calls = [arrive(&mut bank, Some("k")), arrive(&mut bank, Some("k"))];
+    // Looked up is looked up: the plan that comes before they finish changes nothing.
+    bank.set_plan(Plan::calm()).unwrap();
+    for call in calls {
+        assert_eq!(finish(&mut bank, call), "ok");
+    }
+    let grade = bank.grade("");
+    assert_eq!(causes(&grade), [Cause::RacyDedupe]);
+    let read = History::parse(&bank.history().to_string()).unwrap();
+    assert_eq!(causes(&Grade::of(&read.history, None)), [Cause::RacyDedupe]);
 }

@@ -91,7 +91,8 @@ fn eventful() -> Bank {
                 {"on": "*", "fault": "transient", "attempts": "9-"}]}"#,
         )
         .unwrap(),
-    );
+    )
+    .unwrap();
     let mut request = Request::refund("J-1", "900".into(), Some("k2"));
     request.caller = Some(Caller::from_credential(b"T1"));
     assert_eq!(told_of(bank.call(&request)), "ok");
@@ -340,6 +341,71 @@ fn a_call_that_is_invoked_twice_is_refused() {
     let error = History::parse(&twice).unwrap_err();
     assert_eq!(error.line, 6);
     assert!(error.message.contains("invoked twice"), "{error}");
+}
+
+/// A history of two orders, with reads, refunds, faults and calls that overlap.
+fn long() -> String {
+    let mut bank = Trial::plan("article", 7).drive(Design::Retries).bank;
+    bank.settle();
+    bank.history().to_string()
+}
+
+#[test]
+fn an_attempt_that_is_out_of_sequence_is_refused() {
+    let text = long();
+    let invokes = text.lines().enumerate().filter(|(_, line)| line.contains(r#""event":"invoke""#));
+    let mut changed = 0;
+    for (index, line) in invokes {
+        let at = line.find(r#""attempt":"#).unwrap() + r#""attempt":"#.len();
+        let length = line[at..].find(|letter: char| !letter.is_ascii_digit()).unwrap();
+        let attempt: u32 = line[at..at + length].parse().unwrap();
+        for other in [0, attempt - 1, attempt + 1, u32::MAX] {
+            let damaged = format!("{}{other}{}", &line[..at], &line[at + length..]);
+            let error = History::parse(&text.replace(line, &damaged)).unwrap_err();
+            let wanted = format!("`attempt` is {other}, and {attempt} comes next for a ");
+            assert_eq!(error.line, index + 1, "{damaged}");
+            assert!(error.message.starts_with(&wanted), "{error}");
+        }
+        changed += 1;
+    }
+    assert!(changed > 16, "{changed}");
+}
+
+#[test]
+fn a_call_that_is_answered_twice_is_refused() {
+    let text = fixture("histories/duplicate_delivery.jsonl");
+    let lines: Vec<&str> = text.lines().collect();
+    let answer = lines.iter().position(|line| line.contains(r#""event":"ok""#)).unwrap();
+    for (word, code) in
+        [("ok", ""), ("fail", r#","code":"unavailable""#), ("info", r#","code":"timeout""#)]
+    {
+        let again = format!(
+            r#"{{"seq":{},"event":"{word}","call":1,"op":"refund","order":"A-1","attempt":1{code}}}"#,
+            answer + 1
+        );
+        let text = [&lines[..=answer], &[again.as_str()]].concat().join("\n") + "\n";
+        let error = History::parse(&text).unwrap_err();
+        assert_eq!(error.line, answer + 2);
+        assert_eq!(error.message, "call 1, `A-1 refund #1`, is answered twice");
+    }
+}
+
+#[test]
+fn past_the_bound_attempts_may_be_missing_and_still_count_up() {
+    let fault = Fault::TRANSIENT;
+    let trial = Trial::orders(r#"{"id": "A-1", "amount": "50.00"}"#)
+        .script("A-1 refund #2", fault)
+        .script("A-1 refund #4", fault);
+    let mut bank = trial.open_with(4);
+    for _ in 0..5 {
+        let _paid_or_not = bank.refund("A-1", "1.00", None);
+    }
+    bank.settle();
+    let text = bank.history().to_string();
+    assert_eq!(History::parse(&text).unwrap().history.to_string(), text);
+    let damaged = text.replace(r#""attempt":4"#, r#""attempt":2"#);
+    let error = History::parse(&damaged).unwrap_err();
+    assert!(error.message.contains("`attempt` is 2, and 3 comes next"), "{error}");
 }
 
 #[test]

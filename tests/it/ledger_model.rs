@@ -66,26 +66,30 @@ struct Receipt {
     cents: u64,
 }
 
-/// What is under a key.
+/// What has come of a promise, or of an offer.
 #[derive(Clone, Copy, Debug)]
 enum Stored {
     /// Somebody is about to store something.
     Promised,
     /// The answer to every repeat.
     Reply(Receipt),
-    /// Who promised was refused: as good as nothing, but those who waited are told the same.
+    /// Who promised was refused: as good as nothing, but those who waited for it are told the same, whatever
+    /// becomes of the key meanwhile.
     Broken(&'static str),
 }
 
 type Key = (Option<&'static str>, &'static str);
 
+/// Place of a promise to store something, in the order in which they were made.
+type Promise = usize;
+
 /// How a refund under way will end.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     /// By paying, and storing the reply under its key if it promised to.
-    Pays { promised: Option<Key>, offers: Option<Key> },
-    /// As the one that it waits for.
-    Waits(Key),
+    Pays { promised: Option<Promise>, offers: Option<Key> },
+    /// As the one that it waits for, which promised first.
+    Waits(Promise),
 }
 
 #[derive(Clone, Debug)]
@@ -93,7 +97,10 @@ struct Model {
     settings: PlanSettings,
     now_ms: u64,
     held: Vec<Vec<u64>>,
-    keys: BTreeMap<Key, (Ask, u64, Stored)>,
+    /// The newest promise, or offer, under each key.
+    keys: BTreeMap<Key, Promise>,
+    /// What was asked, when, and what has come of it.
+    promises: Vec<(Ask, u64, Stored)>,
     under_way: Vec<(Ask, Part)>,
 }
 
@@ -104,6 +111,7 @@ impl Model {
             now_ms: 0,
             held: ORDERS.iter().map(|(_, _, held)| held.to_vec()).collect(),
             keys: BTreeMap::new(),
+            promises: Vec::new(),
             under_way: Vec::new(),
         }
     }
@@ -115,34 +123,41 @@ impl Model {
             return Ok(Part::Pays { promised: None, offers: None });
         };
         let is_strict = dedupe == Dedupe::Strict;
-        let known = self.keys.get(&key).copied().filter(|(_, since, stored)| {
+        let known = self.keys.get(&key).map(|promise| (*promise, self.promises[*promise]));
+        let known = known.filter(|(_, (_, since, stored))| {
             let has_expired = is_strict && self.now_ms - since >= KEY_TTL_S * 1000;
             !matches!(stored, Stored::Reply(_)) || !has_expired
         });
         match known {
-            None | Some((_, _, Stored::Broken(_))) if dedupe == Dedupe::Racy => {
+            None | Some((_, (_, _, Stored::Broken(_)))) if dedupe == Dedupe::Racy => {
                 return Ok(Part::Pays { promised: None, offers: Some(key) });
             }
-            None | Some((_, _, Stored::Broken(_))) => {}
-            Some((first, ..)) if is_strict && first != ask => {
+            None | Some((_, (_, _, Stored::Broken(_)))) => {}
+            Some((_, (first, ..))) if is_strict && first != ask => {
                 return Err(Heard::Refused("key_mismatch"));
             }
-            Some((_, _, Stored::Reply(receipt))) => return Err(Heard::Replayed(receipt)),
-            Some((_, _, Stored::Promised)) if is_strict => {
+            Some((_, (_, _, Stored::Reply(receipt)))) => return Err(Heard::Replayed(receipt)),
+            Some((_, (_, _, Stored::Promised))) if is_strict => {
                 return Err(Heard::Refused("in_flight"));
             }
-            Some((_, _, Stored::Promised)) => return Ok(Part::Waits(key)),
+            Some((promise, (_, _, Stored::Promised))) => return Ok(Part::Waits(promise)),
         }
-        self.keys.insert(key, (ask, self.now_ms, Stored::Promised));
-        Ok(Part::Pays { promised: Some(key), offers: None })
+        let promise = self.store(key, ask, Stored::Promised);
+        Ok(Part::Pays { promised: Some(promise), offers: None })
+    }
+
+    fn store(&mut self, key: Key, ask: Ask, stored: Stored) -> Promise {
+        self.promises.push((ask, self.now_ms, stored));
+        self.keys.insert(key, self.promises.len() - 1);
+        self.promises.len() - 1
     }
 
     /// What comes of a refund that is finished; nothing yet if it waits.
     fn finish(&mut self, ask: Ask, part: Part) -> Option<Heard> {
         let (promised, offers) = match part {
             Part::Pays { promised, offers } => (promised, offers),
-            Part::Waits(key) => {
-                return match self.keys[&key].2 {
+            Part::Waits(promise) => {
+                return match self.promises[promise].2 {
                     Stored::Promised => None,
                     Stored::Reply(receipt) => Some(Heard::Replayed(receipt)),
                     Stored::Broken(code) => Some(Heard::Refused(code)),
@@ -150,14 +165,16 @@ impl Model {
             }
         };
         let outcome = self.pay(ask);
-        if let Some(key) = promised {
-            self.keys.get_mut(&key).unwrap().2 = match outcome {
+        if let Some(promise) = promised {
+            self.promises[promise].2 = match outcome {
                 Ok(receipt) => Stored::Reply(receipt),
                 Err(code) => Stored::Broken(code),
             };
         }
-        if let (Some(key), Ok(receipt)) = (offers, outcome) {
-            self.keys.entry(key).or_insert((ask, self.now_ms, Stored::Reply(receipt)));
+        if let (Some(key), Ok(receipt)) = (offers, outcome)
+            && !self.keys.contains_key(&key)
+        {
+            self.store(key, ask, Stored::Reply(receipt));
         }
         Some(outcome.map_or_else(Heard::Refused, Heard::Paid))
     }
@@ -209,7 +226,7 @@ impl Pair {
             })
             .collect();
         let mut bank = Trial::orders(&orders.join(",")).open();
-        bank.set_plan(Plan::calm().with_settings(settings));
+        bank.set_plan(Plan::calm().with_settings(settings)).unwrap();
         Self { bank, model: Model::new(settings), pending: Vec::new() }
     }
 

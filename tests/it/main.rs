@@ -1,11 +1,16 @@
 //! What badbank promises, held to it from outside: one binary, a module for each promise.
 #![allow(clippy::unwrap_used, reason = "a broken test should panic")]
 
+mod burst;
 mod cases;
 #[cfg(feature = "cli")]
 mod cli;
+mod concurrency;
+mod dedupe;
 mod determinism;
+mod everything;
 mod fault;
+mod fault_family;
 mod front_door;
 mod fuzz;
 mod grade;
@@ -13,7 +18,10 @@ mod history;
 #[cfg(feature = "http")]
 mod http;
 mod ledger_model;
+mod matrix;
 mod report_cases;
+#[cfg(feature = "http")]
+mod service;
 #[cfg(feature = "http")]
 mod support;
 mod trial;

@@ -85,6 +85,11 @@ impl Trial {
         Bank::open(&self.ticket, self.plan.clone())
     }
 
+    /// The bank at the start of the run, with a history of at most so many events.
+    pub(crate) fn open_with(&self, events_max: usize) -> Bank {
+        Bank::with_events_max(&self.ticket, self.plan.clone(), events_max)
+    }
+
     /// The run of the careful agent behind a harness of `design`; what it reports counts for nothing.
     pub(crate) fn drive(&self, design: Design) -> Run {
         let mut bank = self.open();

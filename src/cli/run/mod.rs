@@ -1,6 +1,7 @@
 //! `badbank run` and `badbank replay`: a program under test against a bank, graded.
 
 mod many;
+mod series;
 mod trial;
 
 use std::{ffi::OsString, path::Path, sync::Arc};
@@ -8,12 +9,12 @@ use std::{ffi::OsString, path::Path, sync::Arc};
 use anyhow::Context as _;
 use tokio::sync::watch;
 
-use self::trial::Task;
+use self::{series::Series, trial::Task};
 use super::{
     arguments::{Format, ProgramArguments, ReplayArguments, ResultArguments, RunArguments},
     exit::{CliError, Exit},
     grade::wanted,
-    input, output,
+    input, junit, output,
     program::Noise,
     snapshot::{Comparison, compare},
 };
@@ -36,12 +37,14 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, CliError> {
     }
     let task = Task::new(ticket, plan, &arguments.program, again)?;
     let runtime = runtime()?;
-    match arguments.seeds {
-        None => runtime.block_on(one(task, arguments.history.as_deref(), &arguments.results)),
-        Some(range) => {
-            runtime.block_on(many::many(task, range, arguments.jobs, &arguments.results))
+    let series = match (arguments.seeds, arguments.repeat) {
+        (Some(range), _) => Series::Seeds(range),
+        (None, Some(times)) => Series::Repeat(task.seed(), times),
+        (None, None) => {
+            return runtime.block_on(one(task, arguments.history.as_deref(), &arguments.results));
         }
-    }
+    };
+    runtime.block_on(many::many(task, series, arguments))
 }
 
 /// Runs a program against exactly the faults of a recorded run.
@@ -106,6 +109,7 @@ async fn one(
     output::data(&match results.format {
         Format::Text => trial.text(),
         Format::Json => trial.json() + "\n",
+        Format::Junit => junit::write([trial.suite()]),
     })?;
     if let Some(path) = history {
         output::file(path, &trial.history)?;

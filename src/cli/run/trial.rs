@@ -3,6 +3,7 @@
 use std::{env, ffi::OsString, io::Write as _, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use quick_junit::TestSuite;
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -11,7 +12,7 @@ use crate::{
     cli::{
         arguments::ProgramArguments,
         exit::{CliError, Exit},
-        output,
+        junit, output,
         program::{self, Ended, Noise, Program, ProgramError},
     },
     fault::{FaultLog, Plan},
@@ -158,6 +159,13 @@ impl Trial {
         if self.ended.timed_out { Exit::Fail } else { Exit::Pass }
     }
 
+    /// Whether there is anything to warn of.
+    pub(super) fn is_odd(&self) -> bool {
+        let Ended { timed_out, left_processes, is_stdout_cut, .. } = self.ended;
+        let has_last_words = !self.ended.stderr_tail.is_empty() && self.ended.exit != Some(0);
+        timed_out || left_processes || is_stdout_cut || has_last_words
+    }
+
     /// What is odd about the program's end.
     pub(super) fn warn(&self) {
         let seed = self.seed;
@@ -223,6 +231,13 @@ impl Trial {
             replay: &self.replay,
         };
         serde_json::to_string(&document).expect("no map has keys that are not strings")
+    }
+
+    /// The run for build servers.
+    pub(super) fn suite(&self) -> TestSuite {
+        let name = format!("seed {}, plan {}", self.seed, self.plan);
+        let notes = format!("{}replay it with\n  {}\n", self.faults, self.replay);
+        junit::suite(&name, &self.grade, &notes)
     }
 
     /// The run as a snapshot holds it: nothing in it moves between runs of one seed.

@@ -26,6 +26,7 @@ use super::{
     wire::{self, Body, Problem},
 };
 use crate::{
+    bank::PlanChangeError,
     call::{Refusal, RefusalCode},
     document::Part,
     money::shorten,
@@ -237,15 +238,13 @@ fn set_plan(run: &Run, body: &Bytes) -> Result<Response<Body>, Problem> {
     let whole = Part::whole(text);
     let raw: &RawValue = whole.read().map_err(|error| invalid(&error))?;
     let plan = read_plan(whole.inner(raw), raw).map_err(|error| invalid(&error))?;
-    run.with_bank(|bank| {
-        if bank.has_ended() {
-            let detail = "the run has ended; its plan stays as it was";
-            return Err(Refusal::new(RefusalCode::RunEnded, detail));
+    match run.with_bank(|bank| bank.set_plan(plan)) {
+        Ok(()) => Ok(wire::no_content()),
+        Err(error @ PlanChangeError::RunEnded) => {
+            Err(Refusal::new(RefusalCode::RunEnded, error).into())
         }
-        bank.set_plan(plan);
-        Ok(())
-    })?;
-    Ok(wire::no_content())
+        Err(error @ PlanChangeError::OtherSeed { .. }) => Err(invalid(&error)),
+    }
 }
 
 #[derive(Deserialize)]

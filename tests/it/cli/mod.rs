@@ -10,6 +10,7 @@ mod record;
 mod refusals;
 mod run;
 mod serve;
+mod several;
 mod snapshot;
 
 use std::{

@@ -33,7 +33,10 @@ fn a_command_line_without_sense_is_refused() {
         ("walk", &["unrecognized subcommand 'walk'"]),
         ("run", &["--harness <NAME>|CMD", "badbank run [OPTIONS] -- <CMD>..."]),
         ("run --harness keyed -- true", &["'--harness <NAME>' cannot be used with '[CMD]...'"]),
-        ("run --harness careful", &["the designs are model-only, retries, keyed and business-key"]),
+        (
+            "run --harness careful",
+            &["the designs are model-only, retries, keyed, business-key and model-key"],
+        ),
         ("run --real-time -- true", &["--harness"]),
         ("run --seeds 5..3 --harness keyed", &["5 comes after 3"]),
         ("run --seeds 5 --harness keyed", &["1..100"]),

@@ -245,3 +245,26 @@ fn a_changed_plan_stands_in_the_history() {
         assert_eq!(server.control("PUT", "/runs/1/plan", body).code(), "invalid_body", "{body}");
     }
 }
+
+#[test]
+fn a_plan_with_another_seed_is_refused_and_the_run_goes_on_as_it_was() {
+    let server = TestServer::start();
+    let run = server.open(&ticket(), Plan::calm().seed(7));
+    let before = run.with_bank(|bank| bank.history().to_string());
+    let plan = r#"{"version":1,"seed":8,"rules":[{"on":"*","fault":"transient","rate":1}]}"#;
+    let answer = server.control("PUT", "/runs/1/plan", plan);
+    assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_body"));
+    assert_eq!(
+        answer.detail(),
+        "the plan names seed 8, and the run has seed 7, which it keeps; leave the seed out, or open another run"
+    );
+    assert_eq!(run.with_bank(|bank| bank.history().to_string()), before);
+    assert_eq!(server.ask("POST", PATH, &[], BODY).status, 201);
+    let same = plan.replace(r#""seed":8"#, r#""seed":7"#);
+    assert_eq!(server.control("PUT", "/runs/1/plan", &same).status, 204);
+    assert_eq!(server.ask("POST", PATH, &[], BODY).status, 503);
+    assert_eq!(
+        server.control("GET", "/runs/1/faults", "").body,
+        "badbank faults v1 seed=7\nA-1 refund #2 transient\n"
+    );
+}

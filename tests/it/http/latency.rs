@@ -53,7 +53,7 @@ fn a_repeat_that_waits_is_woken_under_a_faster_plan() {
     let mut first = server.connect();
     first.send(&request("POST", PATH, &KEY, BODY));
     wait_until(&run, |bank| bank.history().call_count() == 1);
-    run.with_bank(|bank| bank.set_plan(Plan::calm()));
+    run.with_bank(|bank| bank.set_plan(Plan::calm())).unwrap();
     let second = server.ask("POST", PATH, &KEY, BODY);
     assert_eq!(second.header("idempotent-replayed"), Some("true"));
     assert_eq!(first.read().unwrap().status, 201);

@@ -3,8 +3,10 @@
 mod answers;
 mod client;
 mod control;
+mod faults;
 mod latency;
 mod lost;
 mod openapi;
 mod refusals;
+mod secrets;
 mod server;

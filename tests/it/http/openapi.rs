@@ -284,7 +284,7 @@ impl Answers {
         self.refund(2, &key, GOOD);
         self.refund(2, &key, r#"{"amount":"1"}"#);
         let hasty = plan.replace("3600000", "0");
-        run.with_bank(|bank| bank.set_plan(Plan::parse(&hasty).unwrap()));
+        run.with_bank(|bank| bank.set_plan(Plan::parse(&hasty).unwrap())).unwrap();
         self.refund(2, &[], r#"{"amount":"42.51"}"#);
         self.refund(2, &[], GOOD);
         self.refund(2, &[], GOOD);

@@ -6,6 +6,8 @@ use std::{
     net::{SocketAddr, TcpStream},
 };
 
+use tokio::time::Duration;
+
 use super::PATIENCE;
 
 /// A connection that is kept until it is dropped.
@@ -17,6 +19,19 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: String,
+}
+
+/// How what a server sends came to an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum End {
+    /// The answer is there in full.
+    Complete,
+    /// The connection was closed before.
+    Closed,
+    /// The connection was reset before.
+    Reset,
+    /// Nothing more came for as long as one waited.
+    Silent,
 }
 
 impl Connection {
@@ -63,6 +78,37 @@ impl Connection {
         Ok(Answer { status, head, body: String::from_utf8(body).unwrap() })
     }
 
+    /// Waits for bytes as long as that, and no longer.
+    pub(crate) fn wait_at_most(&self, limit: Duration) {
+        self.0.set_read_timeout(Some(limit)).unwrap();
+    }
+
+    /// What is there to be read; nothing at the end.
+    pub(crate) fn read_piece(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; 4096];
+        let length = self.0.read(&mut bytes)?;
+        bytes.truncate(length);
+        Ok(bytes)
+    }
+
+    /// Reads one answer, or what comes of it, as it was sent.
+    pub(crate) fn read_raw(&mut self) -> (String, End) {
+        let mut text = String::new();
+        let end = loop {
+            if is_complete(&text) {
+                break End::Complete;
+            }
+            match self.read_piece() {
+                Ok(piece) if piece.is_empty() => break End::Closed,
+                Ok(piece) => text.push_str(std::str::from_utf8(&piece).unwrap()),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break End::Reset,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break End::Silent,
+                Err(error) => panic!("{error}"),
+            }
+        };
+        (text, end)
+    }
+
     /// Reads until the other side is done.
     pub(crate) fn read_to_end(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
@@ -78,11 +124,7 @@ impl Answer {
 
     /// Every byte but the date's.
     pub(crate) fn undated(&self) -> String {
-        let lines = self.head.split_inclusive("\r\n");
-        let mut text: String =
-            lines.filter(|line| !line.to_ascii_lowercase().starts_with("date:")).collect();
-        text.push_str(&self.body);
-        text
+        undated(&self.head) + &self.body
     }
 
     pub(crate) fn json(&self) -> serde_json::Value {
@@ -103,6 +145,24 @@ impl Answer {
     /// The sentence of a refusal.
     pub(crate) fn detail(&self) -> String {
         self.json()["detail"].as_str().unwrap().to_owned()
+    }
+}
+
+/// The bytes of an answer, or of its beginning, but the date's.
+pub(crate) fn undated(text: &str) -> String {
+    let lines = text.split_inclusive("\r\n");
+    lines.filter(|line| !line.to_ascii_lowercase().starts_with("date:")).collect()
+}
+
+/// Whether a text is an answer in full.
+fn is_complete(text: &str) -> bool {
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return false;
+    };
+    match field(head, "content-length") {
+        Some(length) => body.len() >= length.parse().unwrap(),
+        None if field(head, "transfer-encoding").is_some() => body.ends_with("0\r\n\r\n"),
+        None => true,
     }
 }
 

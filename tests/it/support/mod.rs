@@ -19,7 +19,7 @@ use tokio::{
     time::{Duration, Instant},
 };
 
-pub(crate) use self::connection::{Answer, Connection, request};
+pub(crate) use self::connection::{Answer, Connection, End, request, undated};
 
 /// How long a test waits for what must happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

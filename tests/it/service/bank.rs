@@ -1,0 +1,185 @@
+//! The bank behind tower is the bank in process.
+
+use std::{
+    pin::pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use badbank::{
+    Bank, SharedBank, Ticket,
+    bank::{Arrival, Pending},
+    call::{CallError, Reply, Request},
+    fault::{Plan, PlanSettings},
+    grade::Cause,
+    ledger::Dedupe,
+    service::{BankRequest, BankService},
+};
+use tokio::time::Instant;
+use tower::{Service, ServiceExt};
+
+use super::work;
+use crate::{
+    support::scripted,
+    trial::{causes, held},
+};
+
+const LATENCY: Duration = Duration::from_millis(100);
+
+fn ticket() -> Ticket {
+    Ticket::parse(
+        r#"{"version": 1, "currency": "EUR", "orders": [{"id": "A-1", "amount": "42.50"}]}"#,
+    )
+    .unwrap()
+}
+
+fn open(plan: Plan) -> (SharedBank, BankService) {
+    let bank = SharedBank::new(Bank::open(&ticket(), plan));
+    (bank.clone(), BankService::new(bank))
+}
+
+fn slow_bank(plan: Plan) -> (SharedBank, BankService) {
+    let settings = PlanSettings { latency_ms: 100, ..*plan.settings() };
+    open(plan.with_settings(settings))
+}
+
+fn refund(key: Option<&str>) -> BankRequest {
+    let ticket = ticket();
+    let order = &ticket.orders()[0];
+    BankRequest::refund(order.id(), order.amount(), key)
+}
+
+/// A refund that has arrived at the bank and does not finish by itself.
+fn arrive(bank: &SharedBank, key: &str) -> Pending {
+    match bank.lock().arrive(&Request::refund("A-1", "42.50".into(), Some(key))) {
+        Arrival::Pending(pending) => pending,
+        Arrival::Answered(sent) => panic!("it was answered: {sent:?}"),
+    }
+}
+
+fn number(answer: Result<Reply, CallError>) -> (u32, bool) {
+    match answer {
+        Ok(Reply::Refunded(refunded)) => (refunded.number, refunded.is_replay),
+        other => panic!("no refund: {other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_gives_the_answers_the_log_and_the_grade_of_the_bank_in_process() {
+    for seed in 0..200 {
+        for plan in ["article", "everything"] {
+            let ticket = Ticket::generate(seed);
+            let open = || Bank::open(&ticket, Plan::find(plan).unwrap().seed(seed));
+
+            let mut bank = open();
+            let in_process = work(&ticket, async |request| bank.call(&request.as_request())).await;
+            let shared = SharedBank::new(open());
+            let mut service = BankService::new(shared.clone());
+            let through_tower =
+                work(&ticket, async |request| service.ready().await?.call(request).await).await;
+
+            assert_eq!(through_tower, in_process, "{plan}, seed {seed}");
+            let mut behind = shared.lock();
+            assert_eq!(behind.grade("").to_json(), bank.grade("").to_json(), "{plan}, seed {seed}");
+            assert_eq!(behind.fault_log().to_string(), bank.fault_log().to_string());
+        }
+    }
+}
+
+#[test]
+fn a_plain_answer_is_ready_and_needs_no_runtime() {
+    let (bank, mut service) = open(scripted(&[("A-1 refund #2", "timeout")]));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut ask = |key| pin!(service.call(refund(key))).poll(&mut context);
+    assert!(matches!(ask(Some("k")), Poll::Ready(Ok(_))));
+    assert_eq!(ask(None), Poll::Ready(Err(CallError::Timeout)));
+    assert_eq!(held(&bank.lock(), "A-1"), ["42.50", "42.50"]);
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_its_key_is_woken_by_whoever_finishes_the_first() {
+    let (bank, mut service) = open(Plan::calm());
+    let first = arrive(&bank, "k");
+    let waiting = [service.call(refund(Some("k"))), service.call(refund(Some("k")))];
+    let waiting = waiting.map(tokio::spawn);
+    // The thread is free meanwhile.
+    assert_eq!(number(service.call(refund(None)).await), (1, false));
+    assert!(waiting.iter().all(|task| !task.is_finished()));
+
+    assert!(bank.lock().finish(first).is_ok());
+    for task in waiting {
+        assert_eq!(number(task.await.unwrap()), (2, true));
+    }
+    assert_eq!(held(&bank.lock(), "A-1"), ["42.50", "42.50"]);
+}
+
+#[test]
+fn a_thread_that_waits_for_its_key_is_woken_by_whoever_finishes_the_first() {
+    let bank = SharedBank::new(Bank::open(&ticket(), Plan::calm()));
+    let first = arrive(&bank, "k");
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| bank.call(&refund(Some("k")).as_request()));
+        while bank.lock().history().call_count() < 2 {
+            std::thread::yield_now();
+        }
+        assert!(bank.lock().finish(first).is_ok());
+        assert_eq!(number(second.join().unwrap()), (1, true));
+    });
+    assert_eq!(held(&bank.lock(), "A-1"), ["42.50"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeat_in_flight_is_answered_with_the_first_under_every_store_that_reserves() {
+    let (bank, mut service) = slow_bank(Plan::calm());
+    let (first, second) = (service.call(refund(Some("k"))), service.call(refund(Some("k"))));
+    let start = Instant::now();
+    assert_eq!((number(first.await), number(second.await)), ((1, false), (1, true)));
+    assert_eq!(start.elapsed(), LATENCY);
+    assert_eq!(bank.lock().grade("").extra_refunds(), 0);
+
+    let (bank, mut service) = slow_bank(Plan::calm().dedupe(Dedupe::Racy));
+    let (first, second) = (service.call(refund(Some("k"))), service.call(refund(Some("k"))));
+    assert_eq!((number(first.await), number(second.await)), ((1, false), (2, false)));
+    assert_eq!(causes(&bank.lock().grade("")), [Cause::RacyDedupe]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_leaves_cancels_nothing() {
+    let (bank, mut service) = slow_bank(Plan::calm());
+    drop(service.call(refund(None)));
+    assert_eq!(held(&bank.lock(), "A-1"), [""; 0]);
+    assert_eq!(number(service.call(refund(None)).await), (2, false));
+    assert_eq!(held(&bank.lock(), "A-1"), ["42.50", "42.50"]);
+    assert_eq!(causes(&bank.lock().grade("")), [Cause::RepeatInFlight]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_request_and_a_lost_reply_take_the_same_time() {
+    let faults =
+        [("A-1 refund #1", "timeout"), ("A-1 refund #2", "lost"), ("A-1 refund #3", "late")];
+    let (_, mut service) = slow_bank(scripted(&faults));
+    for (call, fault) in faults {
+        let start = Instant::now();
+        assert_eq!(service.call(refund(None)).await, Err(CallError::Timeout), "{call} {fault}");
+        assert_eq!(start.elapsed(), LATENCY, "{call} {fault}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_answer_comes_after_its_time_and_the_money_has_moved_before() {
+    let (bank, mut service) = open(scripted(&[("A-1 refund #1", "slow")]));
+    let start = Instant::now();
+    let answer = service.call(refund(None));
+    assert_eq!(held(&bank.lock(), "A-1"), ["42.50"]);
+    assert_eq!(number(answer.await), (1, false));
+    assert_eq!(start.elapsed(), Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_ends_answers_what_is_under_way() {
+    let (bank, mut service) = slow_bank(Plan::calm());
+    let answer = service.call(refund(None));
+    assert_eq!(bank.lock().grade("").extra_refunds(), 0);
+    assert_eq!(number(answer.await), (1, false));
+    assert!(matches!(service.call(refund(None)).await, Err(CallError::Refused(_))));
+}
