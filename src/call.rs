@@ -163,6 +163,57 @@ pub struct OrderState {
     pub refunded: Total,
     /// The refunds; the first has number 1.
     pub refunds: Vec<Amount>,
+    /// The numbers of those that have not simply succeeded, with how far they have come.
+    pub unsettled: Vec<(u32, RefundStatus)>,
+}
+
+impl OrderState {
+    /// How far a refund has come.
+    pub fn status(&self, number: u32) -> RefundStatus {
+        let unsettled = self.unsettled.iter().find(|(known, _)| *known == number);
+        unsettled.map_or(RefundStatus::Succeeded, |(_, status)| *status)
+    }
+
+    /// The refunds that have not failed.
+    pub fn held(&self) -> Vec<Amount> {
+        let numbered = (1_u32..).zip(&self.refunds);
+        let held = numbered.filter(|(number, _)| self.status(*number) != RefundStatus::Failed);
+        held.map(|(_, amount)| *amount).collect()
+    }
+}
+
+/// How far a refund has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RefundStatus {
+    /// The money has moved.
+    #[default]
+    Succeeded,
+    /// It is accepted, and may yet fail.
+    Pending,
+    /// It was accepted, and has failed.
+    Failed,
+}
+
+impl RefundStatus {
+    /// The word on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Pending => "pending",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl FromStr for RefundStatus {
+    type Err = ();
+
+    fn from_str(word: &str) -> Result<Self, ()> {
+        [Self::Succeeded, Self::Pending, Self::Failed]
+            .into_iter()
+            .find(|status| status.as_str() == word)
+            .ok_or(())
+    }
 }
 
 /// The answer to a refund that was executed, or replayed.
@@ -176,6 +227,8 @@ pub struct Refunded {
     pub amount: Amount,
     /// The order's currency.
     pub currency: Currency,
+    /// How far it had come.
+    pub status: RefundStatus,
     /// Whether this is the stored answer of an earlier refund with the same key.
     pub is_replay: bool,
 }
@@ -183,7 +236,18 @@ pub struct Refunded {
 impl fmt::Display for Refunded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let money = Money::new(self.amount, self.currency);
-        write!(f, "Refunded {money} on order {} (refund #{}).", self.order, self.number)
+        let Self { order, number, .. } = self;
+        match self.status {
+            RefundStatus::Succeeded => {
+                write!(f, "Refunded {money} on order {order} (refund #{number}).")
+            }
+            RefundStatus::Pending => {
+                write!(f, "Refunding {money} on order {order} is pending (refund #{number}).")
+            }
+            RefundStatus::Failed => {
+                write!(f, "Refunding {money} on order {order} has failed (refund #{number}).")
+            }
+        }
     }
 }
 

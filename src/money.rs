@@ -201,6 +201,21 @@ impl Amount {
     }
 }
 
+/// Saved state holds minor units; documents and the wire hold decimal text.
+impl Serialize for Amount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let minor = u64::deserialize(deserializer)?;
+        Self::from_minor(minor)
+            .ok_or_else(|| D::Error::custom(format!("{minor} minor units are no amount")))
+    }
+}
+
 /// An amount together with its currency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Money {

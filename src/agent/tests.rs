@@ -1,9 +1,9 @@
-//! The careful agent, turn by turn, with answers written by hand.
+//! The agents, turn by turn, with answers written by hand.
 
 use super::*;
 use crate::{
     call::{Answer, CallError, OrderState, Refunded, Refusal, RefusalCode, Reply},
-    money::{Currency, Total},
+    money::{Amount, Currency, Total},
     ticket::Ticket,
 };
 
@@ -23,13 +23,17 @@ fn euros(amounts: &[&str]) -> Vec<Amount> {
 
 /// An agent and its calls of the turn under way.
 struct Table {
-    agent: Careful,
+    agent: Agent,
     calls: Vec<ToolCall>,
 }
 
 impl Table {
     fn new(orders: &str) -> Self {
-        Self { agent: Careful::new(&ticket(orders)), calls: Vec::new() }
+        Self::with(Manner::Careful, orders)
+    }
+
+    fn with(manner: Manner, orders: &str) -> Self {
+        Self { agent: Agent::new(manner, &ticket(orders)), calls: Vec::new() }
     }
 
     /// The next turn, in short: `call-1 A-1 read, call-2 A-2 42.50`, or the report's claims.
@@ -62,6 +66,7 @@ impl Table {
             amount: euros(&["99.00"])[0],
             refunded: refunds.iter().copied().sum::<Total>(),
             refunds,
+            unsettled: Vec::new(),
         })));
     }
 
@@ -75,6 +80,7 @@ impl Table {
             amount,
             currency: Currency::EUR,
             is_replay: false,
+            status: crate::call::RefundStatus::Succeeded,
         })));
     }
 
@@ -109,9 +115,10 @@ fn all_is_read_then_all_is_refunded_then_it_reports() {
 
 #[test]
 fn the_report_has_all_four_lines() {
-    let mut agent = Careful::new(&ticket(
-        r#"{"id": "A-1", "amount": "42.50", "expect": ["42.50"], "refunded": ["42.50"]}"#,
-    ));
+    let mut agent = Agent::new(
+        Manner::Careful,
+        &ticket(r#"{"id": "A-1", "amount": "42.50", "expect": ["42.50"], "refunded": ["42.50"]}"#),
+    );
     let Turn::Calls(calls) = agent.turn() else {
         panic!("a report before a read");
     };
@@ -306,4 +313,140 @@ fn a_refund_that_nobody_answered_is_looked_for() {
     table.turn();
     table.calls.clear();
     assert_eq!(table.turn(), "call-3 A-1 read");
+}
+
+#[test]
+fn the_hasty_one_never_looks_and_repeats_whatever_the_error() {
+    let mut table = Table::with(Manner::Hasty, TWO_ORDERS);
+    assert_eq!(table.turn(), "call-1 A-1 42.50, call-2 A-2 12.00");
+    table.fails(CallError::Timeout);
+    table.fails(refusal(RefusalCode::AlreadyRefunded));
+    assert_eq!(table.turn(), "call-3 A-1 42.50, call-4 A-2 12.00");
+    table.paid(2);
+    table.fails(CallError::Unavailable);
+    assert_eq!(table.turn(), "call-5 A-2 12.00");
+    table.fails(CallError::Unavailable);
+    assert_eq!(table.turn(), "FAILED: A-2, DUPLICATED: A-1");
+}
+
+#[test]
+fn the_hasty_one_knows_from_the_ticket_what_an_order_holds() {
+    let mut table = Table::with(Manner::Hasty, TWO_PARTS);
+    assert_eq!(table.turn(), "call-1 A-1 30.00");
+    table.paid(2);
+    assert_eq!(table.turn(), "call-2 A-1 30.00");
+    table.paid(3);
+    assert_eq!(table.turn(), "REFUNDED: A-1");
+}
+
+#[test]
+fn the_trusting_one_believes_what_the_error_says() {
+    let mut table = Table::with(Manner::Trusting, TWO_ORDERS);
+    assert_eq!(table.turn(), "call-1 A-1 read, call-2 A-2 read");
+    table.shows(&[]);
+    table.shows(&[]);
+    table.turn();
+    table.fails(CallError::Unavailable);
+    table.fails(CallError::Timeout);
+    // What may have happened is looked at; what is said not to have happened is done again.
+    assert_eq!(table.turn(), "call-5 A-2 read");
+    table.shows(&["12.00"]);
+    assert_eq!(table.turn(), "call-6 A-1 42.50");
+    table.fails(refusal(RefusalCode::OverRefund));
+    assert_eq!(table.turn(), "REFUNDED: A-2, FAILED: A-1");
+}
+
+#[test]
+fn the_forgetful_one_takes_the_error_of_a_look_for_the_answer_of_the_refund() {
+    let mut table = Table::with(Manner::Forgetful, TWO_ORDERS);
+    table.turn();
+    table.shows(&[]);
+    table.fails(CallError::Unavailable);
+    // A look before any refund can be mixed up with nothing.
+    assert_eq!(table.turn(), "call-3 A-2 read");
+    table.shows(&[]);
+    table.turn();
+    table.fails(CallError::Timeout);
+    table.fails(CallError::Timeout);
+    assert_eq!(table.turn(), "call-6 A-1 read, call-7 A-2 read");
+    table.fails(CallError::Unavailable);
+    table.fails(CallError::Timeout);
+    assert_eq!(table.turn(), "call-8 A-2 read");
+    table.shows(&["12.00"]);
+    assert_eq!(table.turn(), "call-9 A-1 42.50");
+    table.paid(2);
+    assert_eq!(table.turn(), "REFUNDED: A-2, DUPLICATED: A-1");
+}
+
+#[test]
+fn the_paraphrasing_one_words_every_repeat_anew() {
+    let mut table = Table::with(Manner::Paraphrasing, ONE_ORDER);
+    table.turn();
+    table.shows(&[]);
+    let mut calls = Vec::new();
+    for _ in 0..3 {
+        table.turn();
+        calls.push(table.calls[0].clone());
+        table.fails(CallError::Timeout);
+        table.turn();
+        table.shows(&[]);
+    }
+    let words: Vec<_> = calls.iter().map(|call| (call.arguments(), call.chosen_key())).collect();
+    assert_eq!(
+        words,
+        [
+            (r#"{"order":"A-1","amount":"42.50"}"#.to_owned(), "refund:A-1".to_owned()),
+            (r#"{"amount":"42.5","order":"A-1"}"#.to_owned(), "refund-A-1".to_owned()),
+            (r#"{"order": "A-1", "amount": 42.5}"#.to_owned(), "refund_A-1".to_owned()),
+        ]
+    );
+    for call in &calls {
+        assert_eq!(call.canonical_arguments(), r#"{"order":"A-1","amount":"42.50"}"#);
+        assert_eq!(call.intent, "refund:A-1");
+    }
+}
+
+#[test]
+fn another_part_is_worded_plainly_again() {
+    let mut table = Table::with(Manner::Paraphrasing, TWO_PARTS);
+    table.turn();
+    table.shows(&["10.00"]);
+    table.turn();
+    table.fails(CallError::Unavailable);
+    table.turn();
+    table.shows(&["10.00"]);
+    table.turn();
+    assert_eq!(table.calls[0].wording, Wording::after(1));
+    table.paid(2);
+    table.turn();
+    assert_eq!(table.calls[0].wording, Wording::FIRST);
+}
+
+#[test]
+fn an_agent_goes_on_from_what_was_saved_of_it() {
+    for manner in Manner::ALL {
+        let mut table = Table::with(manner, TWO_PARTS);
+        table.turn();
+        if manner != Manner::Hasty {
+            table.shows(&["10.00"]);
+            table.turn();
+        }
+        table.fails(CallError::Timeout);
+        let saved = serde_json::to_string(&table.agent).unwrap();
+        let mut again: Agent = serde_json::from_str(&saved).unwrap();
+        assert_eq!(again, table.agent);
+        assert_eq!(again.turn(), table.agent.turn(), "{manner}");
+    }
+}
+
+#[test]
+fn calls_of_another_life_have_other_names() {
+    let mut agent = Agent::new(Manner::Careful, &ticket(ONE_ORDER));
+    let mut again = agent.clone();
+    again.begin_life(2);
+    let first = |agent: &mut Agent| match agent.turn() {
+        Turn::Calls(calls) => calls[0].id.to_string(),
+        Turn::Report(report) => panic!("{report}"),
+    };
+    assert_eq!((first(&mut agent), first(&mut again)), ("call-1".into(), "call-2-1".into()));
 }

@@ -2,7 +2,7 @@
 
 use super::{Bank, Open};
 use crate::{
-    call::{CallError, OrderState, Passage, Refunded, Refusal, Reply, Sent},
+    call::{CallError, OrderState, Passage, RefundStatus, Refunded, Refusal, Reply, Sent},
     fault::{Commit, Fault, Told as FaultTold},
     history::{CallIndex, Delivery as Number, Event, Failure, Replayed, Shown, Silence},
     ledger::{
@@ -26,6 +26,8 @@ pub(super) struct Course {
     pub(super) caller: Option<Caller>,
     pub(super) deliveries: Deliveries,
     pub(super) told: Told,
+    /// Further calls on its order after which it fails, if it is only accepted.
+    pub(super) fails_after: Option<u32>,
 }
 
 /// What the caller will hear.
@@ -75,6 +77,17 @@ pub(super) struct Executed {
     is_replay: bool,
 }
 
+/// A refund that was accepted, and is to fail.
+#[derive(Clone, Debug)]
+pub(super) struct Failing {
+    call: CallIndex,
+    number: u64,
+    order: OrderIndex,
+    refund: u32,
+    /// Further calls on its order until it fails.
+    due_after: u32,
+}
+
 /// A call whose delivery is still out.
 #[derive(Clone, Debug)]
 pub(super) struct Late {
@@ -122,6 +135,7 @@ impl Bank {
                 self.late.push(Late { course, due_after: calls.get() });
                 return Err(answer);
             }
+            Commit::Accepted(calls) => course.fails_after = Some(calls.get()),
             Commit::Once | Commit::Twice | Commit::TwiceOverlapping | Commit::Stored => {}
         }
         let Some(amount) = course.amount else {
@@ -183,7 +197,15 @@ impl Bank {
             }
         };
         course.deliveries = deliveries;
-        outcome.map(|outcome| self.conclude(course, outcome))
+        let outcome = outcome?;
+        let sent = self.conclude(course, outcome.clone());
+        if let (Some(due_after), Some(Ok(Executed { receipt, is_replay: false }))) =
+            (course.fails_after, outcome)
+        {
+            let Course { call, number, order, .. } = *course;
+            self.failing.push(Failing { call, number, order, refund: receipt.number, due_after });
+        }
+        Some(sent)
     }
 
     fn deliver(&mut self, course: &Course, number: Number, amount: Amount) -> Stage {
@@ -197,6 +219,9 @@ impl Bank {
             caller: course.caller,
         };
         match self.ledger.arrive(instruction, self.now_ms) {
+            Ok(Arrival::Pending(pending)) if course.fails_after.is_some() => {
+                Stage::Arrived(pending.pending())
+            }
             Ok(Arrival::Pending(pending)) => Stage::Arrived(pending),
             Ok(Arrival::Replay(receipt)) => Stage::Done(Ok(self.replayed(call, number, receipt))),
             Err(error) => Stage::Done(self.refused(call, number, error)),
@@ -275,6 +300,9 @@ impl Bank {
         if !self.late.is_empty() {
             self.land_due(course);
         }
+        if !self.failing.is_empty() {
+            self.fail_due(course);
+        }
         self.history.record(course.call, event);
     }
 
@@ -326,6 +354,35 @@ impl Bank {
         }
     }
 
+    /// Counts a further call on an order, and lets fail what was waiting for it, in the order of the calls.
+    fn fail_due(&mut self, further: &Course) {
+        for failing in &mut self.failing {
+            if failing.order == further.order && failing.number < further.number {
+                failing.due_after -= 1;
+            }
+        }
+        let mut due: Vec<Failing> =
+            self.failing.extract_if(.., |failing| failing.due_after == 0).collect();
+        due.sort_by_key(|failing| failing.number);
+        for failing in &due {
+            self.revert(failing);
+        }
+    }
+
+    /// Lets everything fail that was only accepted.
+    pub(super) fn fail_all(&mut self) {
+        let mut rest = std::mem::take(&mut self.failing);
+        rest.sort_by_key(|failing| (failing.order, failing.refund));
+        for failing in &rest {
+            self.revert(failing);
+        }
+    }
+
+    fn revert(&mut self, failing: &Failing) {
+        self.ledger.revert(failing.order, failing.refund);
+        self.history.record(failing.call, Event::Revert(failing.call, failing.refund));
+    }
+
     /// Lets everything land that is still out, by order and attempt.
     pub(super) fn land_all(&mut self) {
         let mut rest: Vec<Course> =
@@ -360,22 +417,55 @@ impl Bank {
         let account = self.ledger.account(order);
         let shown = account.refunds().len() - hidden as usize;
         let refunds = account.refunds()[..shown].to_vec();
+        let unsettled = self.unsettled(order, shown);
+        let refunded = if hidden == 0 {
+            account.refunded()
+        } else {
+            let is_held = |number: &u32| !account.failed().contains(number);
+            (1..)
+                .zip(&refunds)
+                .filter(|(number, _)| is_held(number))
+                .map(|(_, amount)| *amount)
+                .sum()
+        };
         OrderState {
             id: account.id().clone(),
             currency: account.currency(),
             amount: account.amount(),
-            refunded: if hidden == 0 { account.refunded() } else { refunds.iter().copied().sum() },
+            refunded,
             refunds,
+            unsettled,
         }
+    }
+
+    /// The refunds of an order, up to one, that are pending or have failed.
+    fn unsettled(&self, order: OrderIndex, shown: usize) -> Vec<(u32, RefundStatus)> {
+        let failed = self.ledger.account(order).failed().iter();
+        let failed = failed.map(|number| (*number, RefundStatus::Failed));
+        let pending = self.failing.iter().filter(|failing| failing.order == order);
+        let pending = pending.map(|failing| (failing.refund, RefundStatus::Pending));
+        let mut unsettled: Vec<_> =
+            failed.chain(pending).filter(|(number, _)| *number as usize <= shown).collect();
+        unsettled.sort_by_key(|(number, _)| *number);
+        unsettled
     }
 
     fn receipt(&self, Executed { receipt, is_replay }: Executed) -> Refunded {
         let account = self.ledger.account(receipt.order);
+        let is_latest = is_replay && self.ledger.answers_latest();
+        let status = if is_latest && account.failed().contains(&receipt.number) {
+            RefundStatus::Failed
+        } else if receipt.is_pending {
+            RefundStatus::Pending
+        } else {
+            RefundStatus::Succeeded
+        };
         Refunded {
             order: account.id().clone(),
             number: receipt.number,
             amount: receipt.amount,
             currency: account.currency(),
+            status,
             is_replay,
         }
     }

@@ -9,7 +9,7 @@ mod shared;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use self::delivery::{Course, Deliveries, Late, Told};
+use self::delivery::{Course, Deliveries, Failing, Late, Told};
 pub use self::shared::{BankGuard, SharedBank};
 use crate::{
     call::{
@@ -65,6 +65,7 @@ pub struct Bank {
     attempts: Vec<[u32; 2]>,
     open: BTreeMap<u64, Open>,
     late: Vec<Late>,
+    failing: Vec<Failing>,
     tokens: u64,
     now_ms: u64,
     has_ended: bool,
@@ -135,6 +136,7 @@ impl Bank {
             attempts: vec![[0; 2]; ticket.orders().len()],
             open: BTreeMap::new(),
             late: Vec::new(),
+            failing: Vec::new(),
             tokens: 0,
             now_ms: 0,
             has_ended: false,
@@ -329,6 +331,7 @@ impl Bank {
         self.finish_all();
         self.land_all();
         self.finish_all();
+        self.fail_all();
         let remainder = self.history.is_cut().then(|| Box::new(self.remainder()));
         self.history.note(Event::Settle(remainder));
         self.has_ended = true;
@@ -340,7 +343,7 @@ impl Bank {
             self.report(report);
         }
         self.settle();
-        let held = self.ledger.accounts().iter().map(|account| account.refunds().to_vec());
+        let held = self.ledger.accounts().iter().map(|account| account.held().collect());
         Evidence::of_run(&self.history, held.collect(), &self.attempts).grade(None)
     }
 
@@ -387,7 +390,18 @@ impl Bank {
         let told = Told::from(fault);
         let deliveries = Deliveries::None;
         self.dispatch(
-            Course { call, number, order, attempt, amount, key, caller, deliveries, told },
+            Course {
+                call,
+                number,
+                order,
+                attempt,
+                amount,
+                key,
+                caller,
+                deliveries,
+                told,
+                fails_after: None,
+            },
             fault,
         )
     }
@@ -445,8 +459,8 @@ impl Bank {
 
     fn remainder(&self) -> Remainder {
         let orders = self.attempts.iter().zip(self.ledger.accounts());
-        let orders = orders
-            .map(|([reads, refunds], account)| (*reads, *refunds, account.refunds().to_vec()));
+        let orders =
+            orders.map(|([reads, refunds], account)| (*reads, *refunds, account.held().collect()));
         Remainder { calls: self.history.call_count(), orders: orders.collect() }
     }
 }

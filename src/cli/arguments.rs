@@ -83,7 +83,8 @@ pub(crate) enum Expect {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("program").args(["harness", "command"]).required(true))]
 pub(crate) struct ProgramArguments {
-    /// Run a built-in design instead of a command: model-only, retries, keyed, business-key or model-key.
+    /// Run a built-in design instead of a command: model-only, retries, keyed, business-key, model-key, hasty,
+    /// trusting, forgetful or paraphrasing.
     #[arg(long, value_name = "NAME", value_parser = Design::from_str)]
     pub(crate) harness: Option<Design>,
     /// Let the built-in design wait its back-off in full, not a hundredth of it.
@@ -289,6 +290,16 @@ pub(crate) struct LabArguments {
 pub(crate) enum Experiment {
     /// Who retries: the agent, the harness, the harness with a key, the agent with a key.
     Retries,
+    /// What a crash costs: the five ways to go on, at each moment of each step.
+    Recovery,
+    /// When to stop: a refund that fails for its first 2, 4 or 1000 attempts, and what layers make of it.
+    Stopping,
+    /// Layers of three attempts each before a dead service: how their calls multiply.
+    Amplification,
+    /// Three failures in a row against three within an hour, by one worker and by many.
+    Breaker,
+    /// Which keys save a refund from which repeat, and which swallow a legitimate one.
+    Keys,
 }
 
 /// How a table is written.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     fault::Plan,
-    lab::{Settings, Sheet, retries},
+    lab::{Settings, Sheet, amplification, breaker, keys, recovery, retries, stopping},
 };
 
 /// Runs an experiment and writes its table.
@@ -29,6 +29,11 @@ pub(super) fn lab(arguments: &LabArguments) -> Result<Exit, CliError> {
     };
     let text = match arguments.experiment {
         Experiment::Retries => write(&retries::run(&settings, &Plan::article()), arguments.format),
+        Experiment::Recovery => write(&recovery::run(&settings), arguments.format),
+        Experiment::Stopping => write(&stopping::run(&settings), arguments.format),
+        Experiment::Amplification => write(&amplification::run(&settings), arguments.format),
+        Experiment::Breaker => write(&breaker::run(&settings), arguments.format),
+        Experiment::Keys => write(&keys::run(&settings), arguments.format),
     };
     bar.finish_and_clear();
     output::data(&text?)?;

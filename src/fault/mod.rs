@@ -41,6 +41,8 @@ pub enum Commit {
     Late(NonZero<u32>),
     /// Nothing is executed, and that failure is bound to the key and answered ever after.
     Stored,
+    /// It is accepted, and fails right after so many further calls on its order: the amount is free again.
+    Accepted(NonZero<u32>),
 }
 
 /// What the caller is told.
@@ -130,6 +132,7 @@ impl fmt::Display for Commit {
             Self::TwiceOverlapping => f.write_str("twice_overlapping"),
             Self::Late(calls) => write!(f, "late({calls})"),
             Self::Stored => f.write_str("stored"),
+            Self::Accepted(calls) => write!(f, "accepted({calls})"),
         }
     }
 }
@@ -177,6 +180,7 @@ impl<'a> Word<'a> {
     fn commit(&self) -> Option<Commit> {
         match (self.name, self.number) {
             ("late", _) => Some(Commit::Late(self.counted())),
+            ("accepted", _) => Some(Commit::Accepted(self.counted())),
             ("never", None) => Some(Commit::Never),
             ("once", None) => Some(Commit::Once),
             ("twice", None) => Some(Commit::Twice),
@@ -208,6 +212,7 @@ impl<'a> Word<'a> {
         match (self.name, self.number) {
             ("late", _) => Some(Fault::late(self.counted())),
             ("stale", _) => Some(Fault::stale(self.counted())),
+            ("accepted_then_failed", _) => Some(Fault::accepted_then_failed(self.counted())),
             (name, None) => {
                 Fault::NAMED.iter().find(|(known, _)| *known == name).map(|(_, fault)| *fault)
             }
@@ -280,7 +285,10 @@ impl Fault {
             (Commit::Never | Commit::Late(_), Told::Reply | Told::Truncated | Told::Slow) => {
                 "a call that the ledger has not heard of has no answer of the ledger's"
             }
-            (Commit::Never, _) => return Ok(Self { commit, told }),
+            (Commit::Never, _) | (Commit::Accepted(_), Told::Reply) => {
+                return Ok(Self { commit, told });
+            }
+            (Commit::Accepted(_), _) => "what is accepted is answered, as pending",
             (_, Told::Unavailable | Told::RateLimited) => {
                 "it tells the caller that nothing was changed, and money moves"
             }
@@ -309,6 +317,11 @@ impl Fault {
         Self { commit: Commit::Once, told: Told::Stale(commits) }
     }
 
+    /// Accepted × reply: the refund is answered as pending, and fails so many further calls later.
+    pub const fn accepted_then_failed(calls: NonZero<u32>) -> Self {
+        Self { commit: Commit::Accepted(calls), told: Told::Reply }
+    }
+
     /// Refuses a fault on an operation that cannot have it: a read moves no money, and a refund shows
     /// no order.
     ///
@@ -330,7 +343,7 @@ impl Fault {
     /// Whether a caller without a key may pay twice for it: it commits without a plain reply, or twice.
     pub const fn is_doubling(self) -> bool {
         match self.commit {
-            Commit::Never | Commit::Stored => false,
+            Commit::Never | Commit::Stored | Commit::Accepted(_) => false,
             Commit::Once => !matches!(self.told, Told::Reply | Told::Stale(_)),
             Commit::Twice | Commit::TwiceOverlapping | Commit::Late(_) => true,
         }
@@ -338,7 +351,11 @@ impl Fault {
 
     fn names() -> String {
         let named = Self::NAMED.map(|(name, _)| name);
-        named.into_iter().chain(["late(n)", "stale(n)"]).collect::<Vec<_>>().join(", ")
+        named
+            .into_iter()
+            .chain(["late(n)", "stale(n)", "accepted_then_failed(n)"])
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
@@ -357,6 +374,7 @@ impl fmt::Display for Fault {
         match (self.commit, self.told) {
             (Commit::Late(_), Told::Timeout) => write!(f, "{}", self.commit),
             (Commit::Once, Told::Stale(_)) => write!(f, "{}", self.told),
+            (Commit::Accepted(calls), Told::Reply) => write!(f, "accepted_then_failed({calls})"),
             (commit, told) => write!(f, "{commit}+{told}"),
         }
     }
@@ -399,6 +417,8 @@ mod tests {
             ("late", "late(1)"),
             ("late(2)+timeout", "late(2)"),
             ("stale(3)", "stale(3)"),
+            ("accepted+reply", "accepted_then_failed(1)"),
+            ("accepted-then-failed(2)", "accepted_then_failed(2)"),
             ("once+stale", "stale(1)"),
         ] {
             assert_eq!(text.parse::<Fault>().unwrap().to_string(), written);

@@ -194,7 +194,7 @@ named_plans! {
         {"on": "refund", "fault": "timeout", "rate": 0.15}]"#;
     "poison" = "every eighth order or so cannot be refunded, however often it is tried: a program must stop, and say so", r#"[
         {"on": "refund", "fault": "transient", "burst": {"good": 700000, "bad": 100000}}]"#;
-    "everything" = "every fault there is, each now and then", r#"[
+    "everything" = "nearly every fault there is, each now and then", r#"[
         {"on": "*", "fault": "transient", "rate": 0.05},
         {"on": "*", "fault": "lost", "rate": 0.03},
         {"on": "*", "fault": "rate_limited", "rate": 0.03},

@@ -91,6 +91,9 @@ causes! {
     /// The answer of another refund was replayed.
     SwallowedByKey = "swallowed_by_key",
         "It bore a key that another refund had used, so that refund's reply was all it got.";
+    /// It was accepted, and failed afterwards.
+    FailedLater = "failed_later",
+        "The bank accepted the refund and answered that it was pending; it failed later, and nobody looked.";
     /// The bank refused.
     Refused = "refused",
         "The bank refused the request.";
@@ -255,6 +258,11 @@ fn missed<'a>(
     if let Some(call) = swallowed {
         used.push(call);
         return (Cause::SwallowedByKey, vec![call]);
+    }
+    let reverted =
+        tried.iter().copied().rfind(|call| ends(call, |end| matches!(end, End::Reverted(_))));
+    if let Some(call) = reverted {
+        return (Cause::FailedLater, vec![call]);
     }
     let refused =
         tried.iter().copied().rfind(|call| ends(call, |end| matches!(end, End::Refused(_))));

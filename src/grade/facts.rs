@@ -50,6 +50,8 @@ pub(super) struct DeliveryFacts {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
     Committed(u32),
+    /// Committed, and failed since.
+    Reverted(u32),
     Replayed(Replayed),
     Refused(RefusalCode),
 }
@@ -160,17 +162,26 @@ impl CallFacts {
                     end: None,
                 });
             }
+            Event::Revert(_, refund) => {
+                let reverted = |delivery: &&mut DeliveryFacts| matches!(delivery.end, Some((_, End::Committed(number))) if number == *refund);
+                if let Some(delivery) = self.deliveries.iter_mut().find(reverted) {
+                    delivery.end = Some((seq, End::Reverted(*refund)));
+                }
+                return;
+            }
             Event::Commit(_, delivery, refund) => end(*delivery, End::Committed(*refund)),
             Event::Replay(_, delivery, of) => end(*delivery, End::Replayed(*of)),
             Event::Refuse(_, delivery, code) => end(*delivery, End::Refused(*code)),
             _ => return,
         };
-        if let Some(delivery) = self.deliveries.iter_mut().find(|known| known.number == number) {
+        if let Some(delivery) =
+            self.deliveries.iter_mut().find(|delivery| delivery.number == number)
+        {
             delivery.end = end;
-            return;
+        } else {
+            let (arrived, is_late) = (seq, false);
+            self.deliveries.push(DeliveryFacts { number, arrived, is_late, dedupe, end });
         }
-        let (arrived, is_late) = (seq, false);
-        self.deliveries.push(DeliveryFacts { number, arrived, is_late, dedupe, end });
     }
 
     pub(super) fn is_refund(&self) -> bool {

@@ -112,6 +112,7 @@ impl<'a> Evidence<'a> {
         let mut refunds: Vec<Vec<Amount>> =
             orders.iter().map(|order| order.refunded().to_vec()).collect();
         let mut attempts = vec![[0; 2]; orders.len()];
+        let mut reverted: Vec<Vec<u32>> = vec![Vec::new(); orders.len()];
         for event in history.events() {
             match event {
                 Event::Invoke(call) => {
@@ -122,6 +123,9 @@ impl<'a> Evidence<'a> {
                     let call = history.call(*call);
                     refunds[call.order.get()].extend(call.amount);
                 }
+                Event::Revert(call, number) => {
+                    reverted[history.call(*call).order.get()].push(*number);
+                }
                 Event::Settle(Some(rest)) => {
                     for (place, (reads, asked, held)) in rest.orders.iter().enumerate() {
                         refunds[place].clone_from(held);
@@ -129,6 +133,15 @@ impl<'a> Evidence<'a> {
                     }
                 }
                 _ => {}
+            }
+        }
+        if !history.is_cut() {
+            for (refunds, reverted) in refunds.iter_mut().zip(&reverted) {
+                let numbered = (1_u32..).zip(std::mem::take(refunds));
+                *refunds = numbered
+                    .filter(|(number, _)| !reverted.contains(number))
+                    .map(|(_, amount)| amount)
+                    .collect();
             }
         }
         Self { history, refunds, attempts }

@@ -52,6 +52,7 @@ fn saw(call: &CallFacts) -> String {
             || "ok".to_owned(),
             |(_, end)| match end {
                 End::Committed(refund) => format!("ok, refund #{refund}"),
+                End::Reverted(refund) => format!("ok, refund #{refund}, pending"),
                 End::Replayed(of) => format!("ok, refund #{} (replayed)", of.number),
                 End::Refused(code) => format!("refused: {}", code.as_str()),
             },
@@ -85,6 +86,9 @@ fn end(delivery: &DeliveryFacts, call: &CallFacts, order: &Order) -> String {
             format!("paid {} as refund #{refund}", Money::new(amount, order.currency()))
         }
         (Some((_, End::Committed(refund))), None) => format!("paid refund #{refund}"),
+        (Some((_, End::Reverted(refund))), _) => {
+            format!("accepted it as refund #{refund}, which failed later")
+        }
         (Some((_, End::Replayed(of))), _) => format!("answered again as for refund #{}", of.number),
         (Some((_, End::Refused(code))), _) => format!("refused: {}", code.as_str()),
         (None, _) => "took it in".to_owned(),

@@ -2,10 +2,10 @@
 
 use std::{fmt, str::FromStr};
 
-use super::Retry;
-use crate::{agent::ToolCall, money::shorten};
+use super::{Key, Retry};
+use crate::{agent::Manner, money::shorten};
 
-/// What stands between an agent's calls and the bank.
+/// A program: an agent, and what stands between its calls and the bank.
 ///
 /// # Examples
 ///
@@ -25,24 +25,39 @@ pub enum Design {
     Keyed,
     /// Retries under a key that names the intent, the same however often the agent writes the call anew.
     BusinessKey,
-    /// No retries, but a key that the model chooses and uses again when it repeats a refund.
+    /// No retries, but a key: the agent chooses it, and the same again when it sends the refund again.
     ModelKey,
+    /// An agent that repeats at once, whatever the error, and nothing else.
+    Hasty,
+    /// An agent that believes what an error says, and nothing else.
+    Trusting,
+    /// An agent that takes another call's error for the refund's answer, and nothing else.
+    Forgetful,
+    /// The careful agent in other words at every repeat, and nothing else.
+    Paraphrasing,
 }
 
 /// A text that names no design.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{text}` is not a design; the designs are model-only, retries, keyed, business-key and model-key"
-)]
+#[error("`{text}` is not a design; the designs are {}", Design::names())]
 pub struct DesignError {
     /// The text, shortened.
     pub text: String,
 }
 
 impl Design {
-    /// Every design.
-    pub const ALL: [Self; 5] =
-        [Self::ModelOnly, Self::Retries, Self::Keyed, Self::BusinessKey, Self::ModelKey];
+    /// Every design: the careful agent's from the least to the most, then the other agents on their own.
+    pub const ALL: [Self; 9] = [
+        Self::ModelOnly,
+        Self::Retries,
+        Self::Keyed,
+        Self::BusinessKey,
+        Self::ModelKey,
+        Self::Hasty,
+        Self::Trusting,
+        Self::Forgetful,
+        Self::Paraphrasing,
+    ];
 
     /// The name on the command line.
     pub const fn as_str(self) -> &'static str {
@@ -52,6 +67,10 @@ impl Design {
             Self::Keyed => "keyed",
             Self::BusinessKey => "business-key",
             Self::ModelKey => "model-key",
+            Self::Hasty => "hasty",
+            Self::Trusting => "trusting",
+            Self::Forgetful => "forgetful",
+            Self::Paraphrasing => "paraphrasing",
         }
     }
 
@@ -62,25 +81,52 @@ impl Design {
             Self::Retries => "three attempts with backoff and full jitter, no key",
             Self::Keyed => "three attempts under one key, the tool call's id",
             Self::BusinessKey => "three attempts under one key, the intent: refund:<order>",
-            Self::ModelKey => "no retries; the agent sends the same key when it repeats a refund",
+            Self::ModelKey => "no retries, and a key that the agent chooses for each refund",
+            Self::Hasty => "no retries and no key; the agent repeats whatever the error",
+            Self::Trusting => "no retries and no key; the agent believes what an error says",
+            Self::Forgetful => {
+                "no retries and no key; the agent takes a read's error for the refund's"
+            }
+            Self::Paraphrasing => "no retries and no key; the agent words every repeat anew",
+        }
+    }
+
+    /// How the agent in it goes about its work.
+    pub const fn manner(self) -> Manner {
+        match self {
+            Self::ModelOnly | Self::Retries | Self::Keyed | Self::BusinessKey | Self::ModelKey => {
+                Manner::Careful
+            }
+            Self::Hasty => Manner::Hasty,
+            Self::Trusting => Manner::Trusting,
+            Self::Forgetful => Manner::Forgetful,
+            Self::Paraphrasing => Manner::Paraphrasing,
         }
     }
 
     /// How it sends a call again.
     pub fn retry(self) -> Retry {
         match self {
-            Self::ModelOnly | Self::ModelKey => Retry::never(),
             Self::Retries | Self::Keyed | Self::BusinessKey => Retry::default(),
+            _ => Retry::never(),
         }
     }
 
-    /// The key under which it sends a refund, at every attempt.
-    pub fn key(self, call: &ToolCall) -> Option<String> {
+    /// What the key is made of under which it sends a refund.
+    pub const fn key(self) -> Key {
         match self {
-            Self::ModelOnly | Self::Retries => None,
-            Self::Keyed => Some(call.id.to_string()),
-            Self::BusinessKey | Self::ModelKey => Some(call.intent.clone()),
+            Self::Keyed => Key::CallId,
+            Self::BusinessKey => Key::Intent,
+            Self::ModelKey => Key::Model,
+            _ => Key::None,
         }
+    }
+
+    /// All names, in a sentence.
+    fn names() -> String {
+        let names = Self::ALL.map(Self::as_str);
+        let (last, others) = names.split_last().expect("there are designs");
+        format!("{} and {last}", others.join(", "))
     }
 }
 

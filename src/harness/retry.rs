@@ -2,13 +2,8 @@
 
 use std::time::Duration;
 
-use rand_pcg::Pcg64;
-
-use super::Backoff;
-use crate::{Seed, call::CallError, seed::mix};
-
-/// Sets the waits apart from everything else that is drawn from the same seed.
-const STREAM: u128 = 0x6261_6462_616e_6b00_7761_6974;
+use super::{Backoff, Budget, backoff::Waits};
+use crate::{Seed, call::CallError};
 
 /// How often a call is sent, and how long to wait in between.
 ///
@@ -56,9 +51,8 @@ impl Retry {
     ///
     /// The waits follow from `seed` and `call`, the call's number in its program, alone.
     pub fn begin(&self, seed: Seed, call: u32) -> Retrying {
-        let high = mix(seed.number() ^ mix(u64::from(call)));
-        let state = u128::from(high) << 64 | u128::from(mix(high));
-        Retrying { retry: *self, attempts: 0, worst: None, rng: Pcg64::new(state, STREAM) }
+        let waits = self.backoff.waits(seed, call);
+        Retrying { attempts_max: self.attempts_max, attempts: 0, worst: None, waits }
     }
 }
 
@@ -74,25 +68,42 @@ pub enum Step {
 /// A call between its first attempt and its last.
 #[derive(Clone, Debug)]
 pub struct Retrying {
-    retry: Retry,
+    attempts_max: u32,
     attempts: u32,
     worst: Option<CallError>,
-    rng: Pcg64,
+    waits: Waits,
 }
 
 impl Retrying {
     /// Takes the outcome of an attempt and says what to do next.
     pub fn next<T>(&mut self, outcome: &Result<T, CallError>) -> Step {
+        self.decide(outcome, None)
+    }
+
+    /// As [`next`](Self::next), but a further attempt has to be paid for from a budget.
+    pub fn next_within<T>(&mut self, outcome: &Result<T, CallError>, budget: &mut Budget) -> Step {
+        self.decide(outcome, Some(budget))
+    }
+
+    pub(super) fn decide<T>(
+        &mut self,
+        outcome: &Result<T, CallError>,
+        mut budget: Option<&mut Budget>,
+    ) -> Step {
         self.attempts += 1;
+        if let Some(budget) = budget.as_deref_mut().filter(|_| self.attempts == 1) {
+            budget.first_attempt();
+        }
         let Err(error) = outcome else {
             return Step::Stop;
         };
         self.remember(error);
-        if self.attempts >= self.retry.attempts_max || !error.is_retryable() {
-            return Step::Stop;
+        let may_try = self.attempts < self.attempts_max && error.is_retryable();
+        if may_try && budget.is_none_or(Budget::try_retry) {
+            Step::Wait(self.waits.after(error))
+        } else {
+            Step::Stop
         }
-        let retry = self.attempts - 1;
-        Step::Wait(self.retry.backoff.delay(retry, &mut self.rng))
     }
 
     /// The outcome of the whole call: its reply, or else the worst error it met.

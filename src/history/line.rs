@@ -209,6 +209,10 @@ impl History {
                 line.delivery = Some(*delivery);
                 line.refund = Some(*refund);
             }
+            Event::Revert(call, refund) => {
+                self.name(&mut line, *call);
+                line.refund = Some(*refund);
+            }
             Event::Replay(call, delivery, Replayed { order, number }) => {
                 self.name(&mut line, *call);
                 self.describe(&mut line, *call);
@@ -302,6 +306,7 @@ impl Event {
             Self::Arrive(..) => "arrive",
             Self::Land(..) => "land",
             Self::Commit(..) => "commit",
+            Self::Revert(..) => "revert",
             Self::Replay(..) => "replay",
             Self::Refuse(..) | Self::TurnedAway(_) => "refuse",
             Self::Ok(..) => "ok",

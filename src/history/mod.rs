@@ -179,6 +179,8 @@ pub enum Event {
     Land(CallIndex, Delivery),
     /// A delivery of it moved money.
     Commit(CallIndex, Delivery, RefundNumber),
+    /// The refund that it was accepted as has failed.
+    Revert(CallIndex, RefundNumber),
     /// A delivery of it found its key bound: the answer is an earlier refund's.
     Replay(CallIndex, Delivery, Replayed),
     /// The ledger refused a delivery of it.
@@ -210,6 +212,7 @@ impl Event {
             | Self::Arrive(call, _)
             | Self::Land(call, _)
             | Self::Commit(call, ..)
+            | Self::Revert(call, _)
             | Self::Replay(call, ..)
             | Self::Refuse(call, ..)
             | Self::Ok(call, _)

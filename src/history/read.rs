@@ -187,15 +187,8 @@ impl Reader {
                 }
                 Event::Commit(call, need(line.delivery, "delivery")?, need(line.refund, "refund")?)
             }
-            "replay" => {
-                let call = self.known(line)?;
-                let order = match &line.of {
-                    Some(order) => self.order(order)?.0,
-                    None => self.history.call(call).order,
-                };
-                let number = need(line.refund, "refund")?;
-                Event::Replay(call, need(line.delivery, "delivery")?, Replayed { order, number })
-            }
+            "revert" => Event::Revert(self.known(line)?, need(line.refund, "refund")?),
+            "replay" => self.replay(line)?,
             "refuse" if line.call.is_some() => Event::Refuse(
                 self.known(line)?,
                 need(line.delivery, "delivery")?,
@@ -251,6 +244,16 @@ impl Reader {
             return Err(format!("`{id}` meets a second fault; a call meets one at the most"));
         }
         Ok(Event::Fault(call, fault))
+    }
+
+    fn replay(&self, line: &Line) -> Result<Event, String> {
+        let call = self.known(line)?;
+        let order = match &line.of {
+            Some(order) => self.order(order)?.0,
+            None => self.history.call(call).order,
+        };
+        let number = need(line.refund, "refund")?;
+        Ok(Event::Replay(call, need(line.delivery, "delivery")?, Replayed { order, number }))
     }
 
     fn code(line: &Line) -> Result<crate::call::RefusalCode, String> {

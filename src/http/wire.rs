@@ -16,9 +16,9 @@ use serde::{Serialize, Serializer};
 use super::openapi::{AmountText, CurrencyCode, IdText};
 pub(super) use super::reply::Body;
 use crate::{
-    call::{Answer, CallError, OrderState, Refunded, Refusal, RefusalCode, Reply},
+    call::{Answer, CallError, OrderState, RefundStatus, Refunded, Refusal, RefusalCode, Reply},
     fault::{PlanSettings, RetryAfter},
-    money::{Amount, Currency, Decimal},
+    money::Decimal,
 };
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -199,16 +199,13 @@ impl<'a> From<&'a OrderState> for OrderBody<'a> {
             currency: currency.code(),
             amount: state.amount.display(currency),
             refunded: state.refunded.display(currency),
-            refunds: Refunds { amounts: &state.refunds, currency },
+            refunds: Refunds(state),
         }
     }
 }
 
 /// The refunds of an order, numbered from 1.
-struct Refunds<'a> {
-    amounts: &'a [Amount],
-    currency: Currency,
-}
+struct Refunds<'a>(&'a OrderState);
 
 /// A refund of an order.
 #[derive(JsonSchema, Serialize)]
@@ -216,31 +213,42 @@ struct Refunds<'a> {
 struct RefundLine {
     /// Number of the refund on its order, from 1.
     #[schemars(range(min = 1))]
-    number: usize,
+    number: u32,
     #[schemars(with = "AmountText")]
     amount: Decimal,
+    /// Left out where the refund has simply succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "super::openapi::open_status")]
+    status: Option<&'static str>,
 }
 
 impl Serialize for Refunds<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let lines = self.amounts.iter().zip(1..);
-        serializer.collect_seq(
-            lines.map(|(amount, number)| RefundLine {
-                number,
-                amount: amount.display(self.currency),
-            }),
-        )
+        let state = self.0;
+        let lines = (1_u32..).zip(&state.refunds).map(|(number, amount)| RefundLine {
+            number,
+            amount: amount.display(state.currency),
+            status: word(state.status(number)),
+        });
+        serializer.collect_seq(lines)
     }
+}
+
+/// The word for a status that is worth one.
+fn word(status: RefundStatus) -> Option<&'static str> {
+    (status != RefundStatus::Succeeded).then(|| status.as_str())
 }
 
 /// The body of the most frequent answer, written in one go: ids, amounts and codes need no escapes.
 pub(super) fn refunded_body(refunded: &Refunded) -> Vec<u8> {
     let Refunded { order, number, amount, currency, .. } = refunded;
     let amount = amount.display(*currency);
+    let status =
+        word(refunded.status).map_or_else(String::new, |word| format!(r#","status":"{word}""#));
     let mut bytes = Vec::with_capacity(256);
     write!(
         bytes,
-        r#"{{"order":"{order}","refund":{number},"amount":"{amount}","currency":"{currency}","message":"{refunded}"}}"#
+        r#"{{"order":"{order}","refund":{number},"amount":"{amount}","currency":"{currency}"{status},"message":"{refunded}"}}"#
     )
     .expect("memory takes every byte");
     bytes

@@ -5,9 +5,14 @@
 //! the measured one, derived by enumerating the fault process, not by simulating it.
 #![allow(clippy::float_arithmetic, reason = "this is where rates are made of counts")]
 
+pub mod amplification;
+pub mod breaker;
 mod exact;
+pub mod keys;
 mod parallel;
+pub mod recovery;
 pub mod retries;
+pub mod stopping;
 
 use std::num::NonZero;
 
@@ -63,18 +68,7 @@ pub trait Sheet: Serialize {
 
     /// The table for people.
     fn text(&self) -> String {
-        let header = self.header().into_iter().map(str::to_owned).collect();
-        let rows: Vec<Vec<String>> = std::iter::once(header).chain(self.rows()).collect();
-        let mut text = format!("{}\n\n{}", self.title(), columns(&rows));
-        let notes = self.notes();
-        if !notes.is_empty() {
-            text.push('\n');
-        }
-        for note in notes {
-            text += &note;
-            text.push('\n');
-        }
-        text
+        text(self)
     }
 
     /// The table for programs.
@@ -85,6 +79,22 @@ pub trait Sheet: Serialize {
     fn json(&self) -> String {
         serde_json::to_string(self).expect("no map has keys that are not strings") + "\n"
     }
+}
+
+/// One table for people.
+fn text(sheet: &(impl Sheet + ?Sized)) -> String {
+    let header = sheet.header().into_iter().map(str::to_owned).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(header).chain(sheet.rows()).collect();
+    let mut text = format!("{}\n\n{}", sheet.title(), columns(&rows));
+    let notes = sheet.notes();
+    if !notes.is_empty() {
+        text.push('\n');
+    }
+    for note in notes {
+        text += &note;
+        text.push('\n');
+    }
+    text
 }
 
 /// A share as people read it.

@@ -52,8 +52,9 @@ modes! {
     StripeV2 = "stripe_v2" | "stripe-v2", "as strict for 30 days; failures are executed again";
     /// As `FirstReply` for a day, but repeats in flight are refused: only 2xx is stored (Checkout.com).
     Checkout = "checkout", "only successes are stored, for a day; repeats in flight are refused";
-    /// As `FirstReply` for 45 days, but repeats in flight are refused (`PayPal`'s payments API v2).
-    Paypal = "paypal", "the earlier refund is answered again for 45 days; repeats in flight are refused";
+    /// As `FirstReply` for 45 days, but a repeat is answered with the latest status of the earlier refund,
+    /// and repeats in flight are refused (`PayPal`'s payments API v2).
+    Paypal = "paypal", "the earlier refund's latest status is answered, for 45 days; repeats in flight are refused";
     /// As `Strict`, but callers share their keys: one caller's key answers another's refund.
     SharedScope = "shared_scope" | "shared-scope", "wrong: as strict, but all callers share one set of keys";
     /// As `Strict`, but blind to parameters: a key answers a refund that asks for something else.

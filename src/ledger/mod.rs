@@ -119,6 +119,8 @@ pub struct Account {
     currency: Currency,
     amount: Amount,
     refunds: Vec<Amount>,
+    /// The numbers of refunds that were accepted and have failed since.
+    failed: Vec<u32>,
     refunded: Total,
 }
 
@@ -143,7 +145,18 @@ impl Account {
         &self.refunds
     }
 
-    /// The sum of the refunds.
+    /// The numbers of refunds that were accepted and have failed since.
+    pub fn failed(&self) -> &[u32] {
+        &self.failed
+    }
+
+    /// The refunds that have not failed.
+    pub fn held(&self) -> impl Iterator<Item = Amount> {
+        let numbered = (1_u32..).zip(&self.refunds);
+        numbered.filter(|(number, _)| !self.failed.contains(number)).map(|(_, amount)| *amount)
+    }
+
+    /// The sum of the refunds that have not failed.
     pub fn refunded(&self) -> Total {
         self.refunded
     }
@@ -164,11 +177,12 @@ impl Account {
     fn refund(&mut self, amount: Amount, over_refund: OverRefund) -> Result<u32, LedgerError> {
         let left = Total::from(self.amount).saturating_sub(self.refunded);
         if over_refund == OverRefund::Reject && Total::from(amount) > left {
-            return Err(match self.refunds.last() {
-                Some(last) if left == Total::ZERO => LedgerError::AlreadyRefunded {
-                    number: u32::try_from(self.refunds.len()).unwrap_or(u32::MAX),
-                    amount: self.money(*last),
-                },
+            let standing =
+                (1_u32..).zip(&self.refunds).filter(|(number, _)| !self.failed.contains(number));
+            return Err(match standing.last() {
+                Some((number, last)) if left == Total::ZERO => {
+                    LedgerError::AlreadyRefunded { number, amount: self.money(*last) }
+                }
                 _ => LedgerError::ExceedsRefundable {
                     asked: self.money(amount),
                     left,
@@ -189,6 +203,8 @@ pub struct Receipt {
     pub number: u32,
     /// What was paid.
     pub amount: Amount,
+    /// Whether it was accepted only, and may yet fail.
+    pub is_pending: bool,
 }
 
 /// A well-formed refund on its way to the ledger.
@@ -211,6 +227,14 @@ pub struct Delivery {
     order: OrderIndex,
     amount: Amount,
     part: Part,
+    is_pending: bool,
+}
+
+impl Delivery {
+    /// The same delivery, to be accepted only: it may yet fail.
+    pub(crate) fn pending(self) -> Self {
+        Self { is_pending: true, ..self }
+    }
 }
 
 /// What a delivery has to do with its key.
@@ -270,6 +294,7 @@ impl Ledger {
                 currency: order.currency(),
                 amount: order.amount(),
                 refunds: order.refunded().to_vec(),
+                failed: Vec::new(),
                 refunded: order.refunded().iter().copied().sum(),
             });
         }
@@ -307,7 +332,8 @@ impl Ledger {
         now_ms: u64,
     ) -> Result<Arrival, LedgerError> {
         let Instruction { order, amount, key, caller } = instruction;
-        let pending = |part| Ok(Arrival::Pending(Delivery { order, amount, part }));
+        let pending =
+            |part| Ok(Arrival::Pending(Delivery { order, amount, part, is_pending: false }));
         let policy = self.settings.dedupe.policy(self.settings.key_ttl_s);
         let Some((key, policy)) = key.zip(policy) else {
             return pending(Part::Keyless);
@@ -378,7 +404,8 @@ impl Ledger {
         let account = &mut self.accounts[delivery.order.get()];
         match account.refund(delivery.amount, self.settings.over_refund) {
             Ok(number) => {
-                let receipt = Receipt { order: delivery.order, number, amount: delivery.amount };
+                let Delivery { order, amount, .. } = *delivery;
+                let receipt = Receipt { order, number, amount, is_pending: delivery.is_pending };
                 self.bind(delivery.part, receipt);
                 Finish::Committed(receipt)
             }
@@ -393,6 +420,26 @@ impl Ledger {
                 Finish::Refused(error)
             }
         }
+    }
+
+    /// Lets a refund that was accepted fail: its amount is free again, and its number is not given anew.
+    ///
+    /// # Panics
+    ///
+    /// If the order holds no such refund.
+    pub fn revert(&mut self, order: OrderIndex, number: u32) {
+        let account = &mut self.accounts[order.get()];
+        assert!(!account.failed.contains(&number), "a refund fails once");
+        let place = (number as usize).checked_sub(1).expect("refunds count from 1");
+        let amount = Total::from(account.refunds[place]);
+        assert!(account.refunded >= amount, "a refund that fails was counted");
+        account.refunded = account.refunded.saturating_sub(amount);
+        account.failed.push(number);
+    }
+
+    /// Whether a mode answers with what has become of a refund, not with what was answered first.
+    pub(crate) fn answers_latest(&self) -> bool {
+        self.settings.dedupe == Dedupe::Paypal
     }
 
     /// Ends a delivery with a failure that is bound to its key: no money moves, and every repeat is

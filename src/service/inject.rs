@@ -129,7 +129,8 @@ impl<N, E> InjectLayer<N, E> {
         E: Fn(CallError) -> A,
     {
         let is_inside = |fault: &Fault| {
-            matches!(fault.told(), Told::Stale(_)) || matches!(fault.commit(), Commit::Stored)
+            matches!(fault.told(), Told::Stale(_))
+                || matches!(fault.commit(), Commit::Stored | Commit::Accepted(_))
         };
         let mut armed = plan.rules().iter().filter(|rule| rule.is_armed()).map(|rule| rule.fault);
         if let Some(fault) = armed.find(is_inside) {
@@ -250,7 +251,9 @@ where
                 let second = again();
                 Deliveries::Twice(inner.call(request), second)
             }
-            (Commit::Stored, _) => unreachable!("no layer is made of a plan with stored errors"),
+            (Commit::Stored | Commit::Accepted(_), _) => {
+                unreachable!("no layer is made of a plan with faults inside the ledger")
+            }
         };
         InjectFuture::under_way(tokio::spawn(gate.carry_out(call, deliveries, due)), answer)
     }

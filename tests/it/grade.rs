@@ -101,6 +101,10 @@ fn run_with(cause: Cause) -> Bank {
                 one.script("A-1 refund #1", Fault::TRANSIENT).script("A-1 refund #2", Fault::LOST);
             sent(&down, &[("A-1", None, "unavailable"), ("A-1", None, "no_reply")])
         }
+        Cause::FailedLater => {
+            let accepted = one.script("A-1 refund #1", "accepted_then_failed".parse().unwrap());
+            sent(&accepted, &[plain])
+        }
         other => panic!("no run shows {other:?} yet; add one"),
     }
 }
@@ -164,7 +168,7 @@ fn every_cause_is_found_in_the_record_of_that_run() {
 }
 
 /// Logs under `fixtures/histories`, each broken by hand for one cause.
-const BROKEN: [(&str, Cause); 17] = [
+const BROKEN: [(&str, Cause); 18] = [
     ("racy_dedupe.jsonl", Cause::RacyDedupe),
     ("duplicate_delivery.jsonl", Cause::DuplicateDelivery),
     ("late_commit.jsonl", Cause::LateCommit),
@@ -180,6 +184,7 @@ const BROKEN: [(&str, Cause); 17] = [
     ("other_amount.jsonl", Cause::OtherAmount),
     ("never_tried.jsonl", Cause::NeverTried),
     ("swallowed_by_key.jsonl", Cause::SwallowedByKey),
+    ("failed_later.jsonl", Cause::FailedLater),
     ("refused.jsonl", Cause::Refused),
     ("gave_up.jsonl", Cause::GaveUp),
 ];

@@ -1,6 +1,8 @@
 //! What badbank promises, held to it from outside: one binary, a module for each promise.
 #![allow(clippy::unwrap_used, reason = "a broken test should panic")]
 
+mod accepted;
+mod breaker;
 mod burst;
 mod cases;
 #[cfg(feature = "cli")]
@@ -14,11 +16,16 @@ mod fault_family;
 mod front_door;
 mod fuzz;
 mod grade;
+#[cfg(feature = "http")]
+mod harness;
+mod harness_parts;
 mod history;
 #[cfg(feature = "http")]
 mod http;
+mod lab_stopping;
 mod ledger_model;
 mod matrix;
+mod recovery;
 mod report_cases;
 #[cfg(feature = "http")]
 mod service;

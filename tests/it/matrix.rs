@@ -17,6 +17,18 @@ use badbank::{
 
 use crate::trial::{assert_log, causes};
 
+/// The designs of the table; `paraphrasing`, which sends no keys, is `model-only` in every cell.
+const DESIGNS: [Design; 8] = [
+    Design::ModelOnly,
+    Design::Retries,
+    Design::Keyed,
+    Design::BusinessKey,
+    Design::ModelKey,
+    Design::Hasty,
+    Design::Trusting,
+    Design::Forgetful,
+];
+
 /// The seeds of the table.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=200;
 
@@ -66,9 +78,8 @@ fn grade(design: Design, plan: &Plan, seed: u64) -> Grade {
 
 static CELLS: LazyLock<BTreeMap<(Design, &str), Cell>> = LazyLock::new(|| {
     let plans = NAMED_PLANS.iter().map(|named| (named.name, named.plan()));
-    let of_plan = |(name, plan): (_, Plan)| {
-        Design::ALL.map(|design| ((design, name), Cell::of(design, &plan)))
-    };
+    let of_plan =
+        |(name, plan): (_, Plan)| DESIGNS.map(|design| ((design, name), Cell::of(design, &plan)));
     plans.flat_map(of_plan).collect()
 });
 
@@ -85,7 +96,7 @@ fn table() -> String {
     }
     table.push_str("\n|---|");
     table.push_str(&"---|".repeat(NAMED_PLANS.len()));
-    for design in Design::ALL {
+    for design in DESIGNS {
         write!(table, "\n| `{design}` |").unwrap();
         for plan in NAMED_PLANS {
             let Cell { double_runs, other_failed_runs, .. } = cell(design, plan.name);
@@ -109,7 +120,7 @@ fn the_table_of_the_readme_is_what_comes_out() {
 #[test]
 fn what_went_wrong_in_each_cell_is_pinned() {
     let mut text = String::new();
-    for design in Design::ALL {
+    for design in DESIGNS {
         for plan in NAMED_PLANS {
             let Cell { causes, not_exposed, false_reports, .. } = cell(design, plan.name);
             write!(text, "{design} {}:", plan.name).unwrap();
@@ -120,7 +131,7 @@ fn what_went_wrong_in_each_cell_is_pinned() {
         }
     }
     // Without faults nothing goes wrong, and nothing is too little to tell.
-    for design in Design::ALL {
+    for design in DESIGNS {
         let Cell { causes, not_exposed, false_reports, .. } = cell(design, "calm");
         assert!(causes.is_empty() && (not_exposed, false_reports) == (&0, &0), "{design}");
     }
@@ -197,7 +208,7 @@ fn a_key_by_intent_never_pays_twice_and_may_miss() {
 
 #[test]
 fn poison_is_the_same_for_every_design_and_strikes_about_every_eighth_order() {
-    let missed: BTreeSet<(u32, u32)> = Design::ALL
+    let missed: BTreeSet<(u32, u32)> = DESIGNS
         .map(|design| cell(design, "poison"))
         .map(|cell| (cell.other_failed_runs, cell.causes[&Cause::GaveUp]))
         .into();

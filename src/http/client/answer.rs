@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Answered;
 use crate::{
     call::{CallError, OrderState, Refunded, Refusal, RefusalCode},
-    money::{Amount, Currency, Decimal, shorten},
+    money::{Amount, Currency, Decimal, Total, shorten},
     ticket::OrderId,
 };
 
@@ -27,7 +27,9 @@ pub(super) struct OrderAnswer {
 
 #[derive(Deserialize)]
 struct RefundLine {
+    number: u32,
     amount: String,
+    status: Option<String>,
 }
 
 impl OrderAnswer {
@@ -36,13 +38,20 @@ impl OrderAnswer {
         let parse = |text: &str| Amount::read_back(text, currency).ok();
         let lines = self.refunds.iter().map(|line| parse(&line.amount));
         let refunds: Vec<Amount> = lines.collect::<Option<_>>()?;
-        Some(OrderState {
+        let unsettled = self
+            .refunds
+            .iter()
+            .filter_map(|line| Some((line.number, line.status.as_ref()?.parse().ok()?)));
+        let mut state = OrderState {
             id: self.id,
             currency,
             amount: parse(&self.amount)?,
-            refunded: refunds.iter().copied().sum(),
+            refunded: Total::ZERO,
+            unsettled: unsettled.collect(),
             refunds,
-        })
+        };
+        state.refunded = state.held().into_iter().sum();
+        Some(state)
     }
 }
 
@@ -53,6 +62,7 @@ pub(super) struct RefundAnswer {
     refund: u32,
     amount: String,
     currency: Currency,
+    status: Option<String>,
 }
 
 impl RefundAnswer {
@@ -62,6 +72,7 @@ impl RefundAnswer {
             number: self.refund,
             amount: Amount::read_back(&self.amount, self.currency).ok()?,
             currency: self.currency,
+            status: self.status.and_then(|word| word.parse().ok()).unwrap_or_default(),
             is_replay,
         })
     }

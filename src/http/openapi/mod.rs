@@ -14,7 +14,7 @@ use schemars::{
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-pub(super) use self::schema::{AmountText, CurrencyCode, IdText, asked_amount, codes};
+pub(super) use self::schema::{AmountText, CurrencyCode, IdText, asked_amount, codes, open_status};
 use self::schema::{RefundedBody, ReportBody, TicketBody};
 use super::{
     body::RefundDocument,

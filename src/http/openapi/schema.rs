@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::super::wire::problem_codes;
+use crate::call::RefundStatus;
 
 /// A sum of money: decimal text with all the decimals that its currency has.
 #[derive(Deserialize, JsonSchema, Serialize)]
@@ -66,6 +67,10 @@ pub(super) struct RefundedBody {
     pub(super) refund: u32,
     pub(super) amount: AmountText,
     pub(super) currency: CurrencyCode,
+    /// Left out where the refund has simply succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "open_status")]
+    pub(super) status: Option<&'static str>,
     /// The same as a sentence.
     pub(super) message: String,
 }
@@ -110,6 +115,12 @@ pub(in super::super) fn codes(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "enum": problem_codes()})
 }
 
+/// The words for a refund that has not simply succeeded.
+pub(in super::super) fn open_status(_: &mut SchemaGenerator) -> Schema {
+    let words = [RefundStatus::Pending, RefundStatus::Failed].map(RefundStatus::as_str);
+    json_schema!({"type": "string", "enum": words})
+}
+
 #[cfg(test)]
 mod tests {
     use super::{super::super::wire::refunded_body, *};
@@ -133,20 +144,26 @@ mod tests {
 
     #[test]
     fn a_refund_is_confirmed_as_its_schema_has_it() {
-        let refunded = Refunded {
-            order: OrderId::new("A-1").unwrap(),
-            number: 2,
-            amount: Amount::from_minor(4250).unwrap(),
-            currency: Currency::EUR,
-            is_replay: false,
-        };
-        let mirrored = RefundedBody {
-            order: IdText("A-1".to_owned()),
-            refund: 2,
-            amount: AmountText("42.50".to_owned()),
-            currency: CurrencyCode("EUR".to_owned()),
-            message: refunded.to_string(),
-        };
-        assert_eq!(serde_json::to_vec(&mirrored).unwrap(), refunded_body(&refunded));
+        for (status, word) in
+            [(RefundStatus::Succeeded, None), (RefundStatus::Pending, Some("pending"))]
+        {
+            let refunded = Refunded {
+                order: OrderId::new("A-1").unwrap(),
+                number: 2,
+                amount: Amount::from_minor(4250).unwrap(),
+                currency: Currency::EUR,
+                status,
+                is_replay: false,
+            };
+            let mirrored = RefundedBody {
+                order: IdText("A-1".to_owned()),
+                refund: 2,
+                amount: AmountText("42.50".to_owned()),
+                currency: CurrencyCode("EUR".to_owned()),
+                status: word,
+                message: refunded.to_string(),
+            };
+            assert_eq!(serde_json::to_vec(&mirrored).unwrap(), refunded_body(&refunded));
+        }
     }
 }

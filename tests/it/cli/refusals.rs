@@ -35,7 +35,7 @@ fn a_command_line_without_sense_is_refused() {
         ("run --harness keyed -- true", &["'--harness <NAME>' cannot be used with '[CMD]...'"]),
         (
             "run --harness careful",
-            &["the designs are model-only, retries, keyed, business-key and model-key"],
+            &["the designs are model-only, retries, keyed, business-key, model-key, hasty"],
         ),
         ("run --real-time -- true", &["--harness"]),
         ("run --seeds 5..3 --harness keyed", &["5 comes after 3"]),

@@ -1,5 +1,12 @@
 //! Several runs: repeated ones, those up to the first failure, and as a report for build servers.
 
+use badbank::{
+    Bank, Seed, Ticket,
+    fault::Plan,
+    harness::{self, Design, VirtualTime},
+};
+use serde_json::Value;
+
 use super::{Folder, badbank};
 
 /// A program that refunds each order once, with a key, except that every third time it does nothing.
@@ -93,5 +100,24 @@ fn what_only_several_runs_have_is_refused_for_one() {
             told.stdout.is_empty() && told.stderr.starts_with("error: "),
             "{arguments}: {told:#?}"
         );
+    }
+}
+
+#[test]
+fn the_other_agents_as_programs_get_the_grades_that_they_get_in_process() {
+    for design in ["model-key", "hasty", "trusting", "forgetful", "paraphrasing"] {
+        let arguments = format!("run --seeds 1..20 --harness {design} --format json");
+        let told = badbank(&arguments).json();
+        let design: Design = design.parse().unwrap();
+        for (seed, run) in (1..=20).zip(told["runs"].as_array().unwrap()) {
+            let ticket = Ticket::generate(seed);
+            let mut bank = Bank::open(&ticket, Plan::article().seed(seed));
+            let outcome =
+                harness::run(design, &ticket, &mut bank, &mut VirtualTime, Seed::new(seed));
+            let grade: Value =
+                serde_json::from_str(&bank.grade(&outcome.report).to_json()).unwrap();
+            assert_eq!(run["grade"], grade, "{design} under seed {seed}");
+            assert_eq!(run["faults"], Value::from(bank.fault_log().lines()));
+        }
     }
 }

@@ -1,0 +1,127 @@
+//! Work that has failed too often is set aside for a person, so that it holds up nothing else.
+
+use std::{collections::BTreeMap, fmt};
+
+use crate::call::CallError;
+
+/// Sets work aside after so many attempts, and lists it.
+///
+/// # Examples
+///
+/// ```
+/// use badbank::{call::CallError, harness::DeadLetter};
+///
+/// let mut dead = DeadLetter::after(2);
+/// assert!(!dead.failed("refund:A-1", &CallError::Timeout));
+/// assert!(dead.failed("refund:A-1", &CallError::Unavailable));
+/// let letters: Vec<String> = dead.letters().map(ToString::to_string).collect();
+/// // The last error says that nothing has happened; the money may have moved all the same.
+/// assert_eq!(
+///     letters,
+///     ["refund:A-1: set aside after attempt 2: The request may or may not have been processed."]
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetter {
+    attempts_max: u32,
+    letters: BTreeMap<String, Letter>,
+}
+
+/// A piece of work that has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Letter {
+    /// What the work is for.
+    pub intent: String,
+    /// How often it has failed.
+    pub attempts: u32,
+    /// The worst error it met: the last after which nobody knew what had happened, or else the last of all.
+    pub error: CallError,
+    is_dead: bool,
+}
+
+impl DeadLetter {
+    /// Sets work aside once it has failed `attempts_max` times, and once at the least.
+    pub const fn after(attempts_max: u32) -> Self {
+        let attempts_max = if attempts_max == 0 { 1 } else { attempts_max };
+        Self { attempts_max, letters: BTreeMap::new() }
+    }
+
+    /// Notes that an attempt has failed; says whether the work is set aside now.
+    pub fn failed(&mut self, intent: &str, error: &CallError) -> bool {
+        let attempts_max = self.attempts_max;
+        let letter = self.note(intent, error);
+        letter.is_dead |= letter.attempts >= attempts_max;
+        letter.is_dead
+    }
+
+    /// Notes that an attempt has failed in a way that no further attempt would change.
+    pub fn set_aside(&mut self, intent: &str, error: &CallError) {
+        self.note(intent, error).is_dead = true;
+    }
+
+    fn note(&mut self, intent: &str, error: &CallError) -> &mut Letter {
+        let letter = self.letters.entry(intent.to_owned()).or_insert_with(|| Letter {
+            intent: intent.to_owned(),
+            attempts: 0,
+            error: error.clone(),
+            is_dead: false,
+        });
+        letter.attempts += 1;
+        if error.is_indeterminate() || !letter.error.is_indeterminate() {
+            letter.error = error.clone();
+        }
+        letter
+    }
+
+    /// Forgets the failures of work that has succeeded after all.
+    pub fn succeeded(&mut self, intent: &str) {
+        self.letters.remove(intent);
+    }
+
+    /// Whether work is set aside.
+    pub fn is_set_aside(&self, intent: &str) -> bool {
+        self.letters.get(intent).is_some_and(|letter| letter.is_dead)
+    }
+
+    /// The work that is set aside, by intent, for a person to look at.
+    pub fn letters(&self) -> impl Iterator<Item = &Letter> {
+        self.letters.values().filter(|letter| letter.is_dead)
+    }
+
+    /// Takes work back that a person has looked at; its attempts are counted anew.
+    pub fn release(&mut self, intent: &str) -> Option<Letter> {
+        if self.is_set_aside(intent) { self.letters.remove(intent) } else { None }
+    }
+}
+
+impl fmt::Display for Letter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: set aside after attempt {}: {}", self.intent, self.attempts, self.error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_released_gets_all_its_attempts_again() {
+        let mut dead = DeadLetter::after(2);
+        assert_eq!(dead.release("a"), None);
+        dead.failed("a", &CallError::Unavailable);
+        assert_eq!(dead.release("a"), None);
+        dead.failed("a", &CallError::Unavailable);
+        assert!(dead.is_set_aside("a"));
+        assert_eq!(dead.release("a").map(|letter| letter.attempts), Some(2));
+        assert!(!dead.failed("a", &CallError::Unavailable));
+    }
+
+    #[test]
+    fn a_success_ends_the_count() {
+        let mut dead = DeadLetter::after(2);
+        dead.failed("a", &CallError::Unavailable);
+        dead.succeeded("a");
+        assert!(!dead.failed("a", &CallError::Unavailable));
+        assert_eq!(dead.letters().count(), 0);
+    }
+}

@@ -1,0 +1,106 @@
+//! Intents that are written down before anybody acts on them, so that none is lost in a crash.
+//!
+//! The writer puts an intent in, in the same transaction as whatever gives rise to it; a worker drains the
+//! box. A worker that dies between the act and [`Outbox::done`] finds the intent there again: it acts **at
+//! least once**, and only the intent as the key of the act makes that once.
+
+use std::collections::VecDeque;
+
+use super::DeadLetter;
+use crate::call::CallError;
+
+/// Intents and their acts, in the order in which they were written.
+///
+/// # Examples
+///
+/// ```
+/// use badbank::{Bank, Ticket, call::CallError, fault::{Fault, Plan}, harness::{DeadLetter, Outbox}};
+///
+/// let ticket = Ticket::generate(7);
+/// let order = &ticket.orders()[0];
+/// let lost_reply = format!("{} refund #1", order.id()).parse()?;
+/// let mut bank = Bank::open(&ticket, Plan::calm().script(lost_reply, Fault::TIMEOUT)?);
+///
+/// let mut outbox = Outbox::default();
+/// outbox.write(format!("refund:{}", order.id()), order.amount());
+/// let mut dead = DeadLetter::after(3);
+/// let act = |key: &str, amount: &_| bank.refund(order.id(), *amount, Some(key)).map(drop);
+/// assert_eq!(outbox.drain(&mut dead, act), 1);
+/// // It was sent twice, and paid once.
+/// assert_eq!(bank.ledger().accounts()[0].refunds().len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outbox<T> {
+    open: VecDeque<(String, T)>,
+}
+
+impl<T> Default for Outbox<T> {
+    fn default() -> Self {
+        Self { open: VecDeque::new() }
+    }
+}
+
+impl<T> Outbox<T> {
+    /// Writes an intent down; one that is already there is not written twice, and its act stays.
+    ///
+    /// Says whether it is new.
+    pub fn write(&mut self, intent: impl Into<String>, act: T) -> bool {
+        let intent = intent.into();
+        let is_new = self.open.iter().all(|(known, _)| *known != intent);
+        if is_new {
+            self.open.push_back((intent, act));
+        }
+        is_new
+    }
+
+    /// The oldest intent and its act; it stays until it is done.
+    pub fn next(&self) -> Option<(&str, &T)> {
+        self.open.front().map(|(intent, act)| (intent.as_str(), act))
+    }
+
+    /// Strikes an intent out: its act is known to have happened, or somebody else looks after it.
+    pub fn done(&mut self, intent: &str) -> Option<T> {
+        let place = self.open.iter().position(|(known, _)| known == intent)?;
+        self.open.remove(place).map(|(_, act)| act)
+    }
+
+    /// Intents that are not done.
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Whether everything is done.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Acts on every intent, which is handed in as the key, until all are done or set aside.
+    ///
+    /// What fails goes to the end and comes round again, so it holds up nobody; after the attempts that
+    /// `dead` allows it, or after a refusal, which no attempt would change, it is left to a person. Gives
+    /// how many were done; those set aside stay in the box.
+    pub fn drain(
+        &mut self,
+        dead: &mut DeadLetter,
+        mut act: impl FnMut(&str, &T) -> Result<(), CallError>,
+    ) -> usize {
+        let before = self.len();
+        let is_open = |dead: &DeadLetter, (intent, _): &(String, T)| !dead.is_set_aside(intent);
+        while let Some(place) = self.open.iter().position(|entry| is_open(dead, entry)) {
+            let Some((intent, payload)) = self.open.remove(place) else { break };
+            match act(&intent, &payload) {
+                Ok(()) => dead.succeeded(&intent),
+                Err(error) => {
+                    if error.is_retryable() {
+                        dead.failed(&intent, &error);
+                    } else {
+                        dead.set_aside(&intent, &error);
+                    }
+                    self.open.push_back((intent, payload));
+                }
+            }
+        }
+        before - self.len()
+    }
+}
