@@ -78,7 +78,8 @@ impl FromStr for CallId {
             let operation = words.next()?;
             let operation = Operation::ALL.into_iter().find(|known| known.as_str() == operation)?;
             let attempt = words.next()?.strip_prefix('#')?;
-            let attempt: u32 = attempt.parse().ok().filter(|number| *number > 0)?;
+            let is_plain = attempt.bytes().all(|byte| byte.is_ascii_digit());
+            let attempt: u32 = attempt.parse().ok().filter(|number| is_plain && *number > 0)?;
             words.next().is_none().then_some(Self { order, operation, attempt })
         })();
         parsed.ok_or_else(|| CallIdError { text: shorten(text) })

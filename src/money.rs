@@ -178,6 +178,18 @@ impl Amount {
         Self::from_minor(minor).ok_or_else(|| AmountError::Zero { text: shorten(text) })
     }
 
+    /// Reads what [`display`](Self::display) wrote: filled up with all decimals, it may have more digits than
+    /// what is asked for may.
+    pub(crate) fn read_back(text: &str, currency: Currency) -> Result<Self, AmountError> {
+        Self::parse(text, currency).or_else(|error| {
+            let minor = text.replacen('.', "", 1).parse().ok();
+            let written = minor
+                .and_then(Self::from_minor)
+                .filter(|amount| amount.display(currency).to_string() == text);
+            written.ok_or(error)
+        })
+    }
+
     /// The amount in minor units.
     pub const fn minor(self) -> u64 {
         self.0
@@ -396,6 +408,21 @@ mod tests {
                 "{}",
                 shorten(text)
             );
+        }
+    }
+
+    #[test]
+    fn every_amount_reads_back_from_its_text() {
+        for code in ["EUR", "JPY", "KWD", "UYW"] {
+            let currency = Currency::from_code(code).unwrap();
+            for minor in [1, 99, 999_999_999_999_999, 99_999_999_999_999_900, 10_u64.pow(19) - 1] {
+                let amount = Amount::from_minor(minor).unwrap();
+                let text = amount.display(currency).to_string();
+                assert_eq!(Amount::read_back(&text, currency), Ok(amount), "{text}");
+            }
+            for text in ["", "0", "-1", "0999999999999999.00", "10000000000000000000", "1.2.3"] {
+                assert!(Amount::read_back(text, currency).is_err(), "{text}");
+            }
         }
     }
 

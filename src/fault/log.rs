@@ -75,22 +75,25 @@ impl fmt::Display for FaultLog {
     }
 }
 
+/// A seed as logs write it: digits alone.
+fn seed_of(text: &str) -> Option<Seed> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_plain)
+}
+
 impl FromStr for FaultLog {
     type Err = DocumentError;
 
     fn from_str(text: &str) -> Result<Self, DocumentError> {
         let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim_end()));
         let (_, first) = lines.next().unwrap_or((1, ""));
-        let seed =
-            first.strip_prefix(HEADER).and_then(|seed| seed.parse().ok()).ok_or_else(|| {
-                let first = shorten(first);
-                DocumentError::new(
-                    1,
-                    format!(
-                        "`{first}` does not begin a fault log; its first line is like `{HEADER}7`"
-                    ),
-                )
-            })?;
+        let seed = first.strip_prefix(HEADER).and_then(seed_of).ok_or_else(|| {
+            let first = shorten(first);
+            DocumentError::new(
+                1,
+                format!("`{first}` does not begin a fault log; its first line is like `{HEADER}7`"),
+            )
+        })?;
         let mut calls: Vec<(CallId, Fault)> = Vec::new();
         let mut listed = BTreeSet::new();
         for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {

@@ -370,11 +370,15 @@ impl History {
     }
 
     /// Writes down a call, and the fault that it meets; past the bound the fault alone.
-    pub(crate) fn invoke(&mut self, call: CallRecord, fault: Option<Fault>) -> CallIndex {
+    pub(crate) fn invoke(&mut self, mut call: CallRecord, fault: Option<Fault>) -> CallIndex {
         self.call_count += 1;
         let is_full = self.is_full();
-        if is_full && fault.is_none() {
-            return CallIndex::DROPPED;
+        if is_full {
+            if fault.is_none() {
+                return CallIndex::DROPPED;
+            }
+            // Only its fault is written down, and what is kept is what can be read back.
+            call = CallRecord { amount: None, key: None, caller: None, ..call };
         }
         let index = CallIndex(
             u32::try_from(self.calls.len()).expect("a history keeps fewer than 2^32 calls"),

@@ -53,6 +53,7 @@ impl History {
         let mut reader = Reader {
             history: Self::new(read_header(first)?, usize::MAX),
             places: BTreeMap::new(),
+            faulted: BTreeSet::new(),
             answered: BTreeSet::new(),
             attempts: Vec::new(),
             refunds: Vec::new(),
@@ -110,6 +111,7 @@ fn read_header(line: &str) -> Result<Header, DocumentError> {
 struct Reader {
     history: History,
     places: BTreeMap<u64, CallIndex>,
+    faulted: BTreeSet<CallIndex>,
     answered: BTreeSet<CallIndex>,
     /// Attempts of each operation on each order so far.
     attempts: Vec<[u32; 2]>,
@@ -175,12 +177,7 @@ impl Reader {
     fn event(&mut self, line: &Line) -> Result<Event, String> {
         Ok(match line.event.as_str() {
             "invoke" => Event::Invoke(self.invoke(line)?),
-            "fault" => {
-                let call = self.known(line).or_else(|_| self.invoke_past_bound(line))?;
-                let fault: Fault = need(line.fault.as_ref(), "fault")?.parse().map_err(in_words)?;
-                fault.check_on(self.history.call(call).operation).map_err(in_words)?;
-                Event::Fault(call, fault)
-            }
+            "fault" => self.fault(line)?,
             "arrive" => Event::Arrive(self.known(line)?, need(line.delivery, "delivery")?),
             "land" => Event::Land(self.known(line)?, need(line.delivery, "delivery")?),
             "commit" => {
@@ -235,6 +232,20 @@ impl Reader {
         })
     }
 
+    fn fault(&mut self, line: &Line) -> Result<Event, String> {
+        let call = match self.known(line) {
+            Ok(call) => call,
+            Err(_) => self.invoke_past_bound(line)?,
+        };
+        let fault: Fault = need(line.fault.as_ref(), "fault")?.parse().map_err(in_words)?;
+        fault.check_on(self.history.call(call).operation).map_err(in_words)?;
+        if !self.faulted.insert(call) {
+            let id = self.history.call_id(call);
+            return Err(format!("`{id}` meets a second fault; a call meets one at the most"));
+        }
+        Ok(Event::Fault(call, fault))
+    }
+
     fn replay(&self, line: &Line) -> Result<Event, String> {
         let call = self.known(line)?;
         let order = match &line.of {
@@ -273,7 +284,7 @@ impl Reader {
             && line
                 .amount
                 .as_ref()
-                .is_none_or(|text| Amount::parse(text, currency).ok() == record.amount)
+                .is_none_or(|text| Amount::read_back(text, currency).ok() == record.amount)
             && line
                 .key
                 .as_deref()
@@ -292,10 +303,12 @@ impl Reader {
         let amount = line
             .amount
             .as_ref()
-            .map(|text| Amount::parse(text, of.currency()))
+            .map(|text| Amount::read_back(text, of.currency()))
             .transpose()
             .map_err(in_words)?;
-        if (operation == Operation::Refund && line.event == "invoke") != amount.is_some() {
+        // Of a call past the bound nothing is known but its fault.
+        let is_whole = line.event == "invoke";
+        if (operation == Operation::Refund && is_whole) != amount.is_some() {
             return Err("a refund has an `amount`, and a read has none".to_owned());
         }
         let record = CallRecord {
@@ -304,10 +317,17 @@ impl Reader {
             order,
             attempt: need(line.attempt, "attempt")?,
             amount,
-            key: line.key.as_deref().map(IdempotencyKey::new).transpose().map_err(in_words)?,
+            key: line
+                .key
+                .as_deref()
+                .filter(|_| is_whole)
+                .map(IdempotencyKey::new)
+                .transpose()
+                .map_err(in_words)?,
             caller: line
                 .caller
                 .as_ref()
+                .filter(|_| is_whole)
                 .map(|hash| Caller::from_hash(hash).ok_or_else(|| unknown("caller", hash)))
                 .transpose()?,
         };
@@ -342,7 +362,7 @@ impl Reader {
             let refunds = rest
                 .refunds
                 .iter()
-                .map(|text| Amount::parse(text, order.currency()).map_err(in_words));
+                .map(|text| Amount::read_back(text, order.currency()).map_err(in_words));
             Ok((rest.get_order, rest.refund, refunds.collect::<Result<Vec<_>, String>>()?))
         });
         Ok(Remainder { calls: fields.calls, orders: rest.collect::<Result<_, String>>()? })

@@ -8,10 +8,11 @@ use hyper::{
     body::{Body as _, Incoming},
     header,
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::connection::Link;
+use super::{connection::Link, openapi::CurrencyCode};
 use crate::call::{Refusal, RefusalCode};
 
 /// Bytes past its limit that a body may bring and still be read to its end, so that a client that is busy
@@ -141,11 +142,16 @@ pub(super) struct RefundRequest<'a> {
     pub(super) currency: Option<Cow<'a, str>>,
 }
 
-#[derive(Deserialize)]
+/// What to refund.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct RefundDocument<'a> {
+#[schemars(rename = "RefundRequest")]
+pub(super) struct RefundDocument<'a> {
     #[serde(borrow)]
+    #[schemars(required, schema_with = "super::openapi::asked_amount")]
     amount: Option<&'a RawValue>,
+    /// The order's; it may be left out.
+    #[schemars(with = "Option<CurrencyCode>")]
     currency: Option<Cow<'a, str>>,
 }
 

@@ -7,7 +7,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use hyper::{
-    HeaderMap, Method, Request, Response,
+    HeaderMap, Method, Request, Response, StatusCode,
     body::Incoming,
     header::{self, HeaderValue},
 };
@@ -16,6 +16,8 @@ use super::{
     body::{Failure, RefundRequest, read_body},
     connection::{Link, Lost},
     headers::{check_type, idempotency_key},
+    openapi,
+    routes::{self, Resource, Target},
     run::{Run, Runs},
     wire::{self, Body, JSON, Problem},
 };
@@ -33,51 +35,6 @@ const REPORT_MAX: u64 = 1 << 20;
 /// How long an answer that is to hang keeps its client.
 const HANG_MAX: Duration = Duration::from_secs(30);
 
-/// A resource under a run's base URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Route<'a> {
-    Ticket,
-    Order(&'a str),
-    Refunds(&'a str),
-    Report,
-}
-
-impl<'a> Route<'a> {
-    /// The run's name and the resource in it, if there is one, that a path names.
-    fn find(path: &'a str) -> Option<(&'a str, Option<Self>)> {
-        let (run, resource) = path.strip_prefix("/runs/")?.split_once('/')?;
-        let route = match resource {
-            "ticket" => Some(Self::Ticket),
-            "report" => Some(Self::Report),
-            _ => resource.strip_prefix("orders/").and_then(Self::of_order),
-        };
-        Some((run, route))
-    }
-
-    fn of_order(path: &'a str) -> Option<Self> {
-        match path.split_once('/') {
-            None if path.is_empty() => None,
-            None => Some(Self::Order(path)),
-            Some((order, "refunds")) => Some(Self::Refunds(order)),
-            Some(_) => None,
-        }
-    }
-
-    fn method(self) -> Method {
-        match self {
-            Self::Ticket | Self::Order(_) => Method::GET,
-            Self::Refunds(_) | Self::Report => Method::POST,
-        }
-    }
-
-    fn order(self) -> Option<&'a str> {
-        match self {
-            Self::Order(order) | Self::Refunds(order) => Some(order),
-            Self::Ticket | Self::Report => None,
-        }
-    }
-}
-
 /// Answers a request on the data plane.
 pub(super) async fn handle(
     runs: Arc<Runs>,
@@ -86,38 +43,50 @@ pub(super) async fn handle(
 ) -> Result<Response<Body>, Lost> {
     let (head, body) = request.into_parts();
     let path = head.uri.path();
-    let Some((name, route)) = Route::find(path) else {
+    if path == openapi::PATH {
+        return Ok(document(&head.method));
+    }
+    let Some((name, target)) = routes::find(path) else {
         return Ok(refuse(not_found(path)));
     };
     let Some(run) = runs.find(name) else {
         let detail = format!("there is no run `{}`", shorten(name));
         return Ok(refuse(Refusal::new(RefusalCode::UnknownRun, detail)));
     };
-    let Some(route) = route else {
+    let Some(Target { route, order }) = target else {
         turn_away(&run, None, None, RefusalCode::NotFound);
         return Ok(refuse(not_found(path)));
     };
-    if head.method != route.method() {
-        turn_away(&run, None, route.order(), RefusalCode::MethodNotAllowed);
-        return Ok(method_not_allowed(&head.method, &route.method()));
+    if head.method != route.method {
+        turn_away(&run, None, order, RefusalCode::MethodNotAllowed);
+        return Ok(method_not_allowed(&head.method, &route.method));
     }
-    match route {
-        Route::Ticket => Ok(ticket(&run)),
-        Route::Order(order) => {
+    let order = order.unwrap_or_default();
+    match route.resource {
+        Resource::Ticket => Ok(ticket(&run)),
+        Resource::Order => {
             let mut request = call::Request::get_order(order);
             request.caller = caller(&head.headers);
             let (sent, settings) = run.call(&request).await;
             deliver(sent, &settings, &link).await
         }
-        Route::Refunds(order) => match read_body(&head.headers, body, &link, BODY_MAX).await {
+        Resource::Refunds => match read_body(&head.headers, body, &link, BODY_MAX).await {
             Ok(body) => refund(&run, order, &head.headers, &body, &link).await,
             Err(failure) => fail(&run, Some(Operation::Refund), Some(order), failure),
         },
-        Route::Report => match read_body(&head.headers, body, &link, REPORT_MAX).await {
+        Resource::Report => match read_body(&head.headers, body, &link, REPORT_MAX).await {
             Ok(body) => Ok(report(&run, &body)),
             Err(failure) => fail(&run, None, None, failure),
         },
     }
+}
+
+/// What the other resources take and answer; it belongs to no run, and is never faulted.
+fn document(method: &Method) -> Response<Body> {
+    if method != Method::GET {
+        return method_not_allowed(method, &Method::GET);
+    }
+    wire::response(StatusCode::OK, JSON, openapi::text())
 }
 
 async fn refund(
@@ -175,7 +144,7 @@ async fn deliver(sent: Sent, settings: &PlanSettings, link: &Link) -> Result<Res
 
 fn ticket(run: &Run) -> Response<Body> {
     let ticket = run.with_bank(|bank| bank.ticket().to_json());
-    wire::response(hyper::StatusCode::OK, JSON, ticket)
+    wire::response(StatusCode::OK, JSON, ticket)
 }
 
 fn report(run: &Run, body: &Bytes) -> Response<Body> {
@@ -237,28 +206,4 @@ pub(super) fn method_not_allowed(method: &Method, allowed: &impl ToString) -> Re
     let allowed = HeaderValue::try_from(allowed).expect("method names are header values");
     response.headers_mut().insert(header::ALLOW, allowed);
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_names_a_run_and_a_resource() {
-        for (path, found) in [
-            ("/runs/1/ticket", Some(("1", Some(Route::Ticket)))),
-            ("/runs/1/report", Some(("1", Some(Route::Report)))),
-            ("/runs/1/orders/A-1", Some(("1", Some(Route::Order("A-1"))))),
-            ("/runs/1/orders/A-1/refunds", Some(("1", Some(Route::Refunds("A-1"))))),
-            ("/runs/1/orders", Some(("1", None))),
-            ("/runs/1/orders/", Some(("1", None))),
-            ("/runs/1/orders/A-1/refunds/", Some(("1", None))),
-            ("/runs/1/", Some(("1", None))),
-            ("/runs/1", None),
-            ("/", None),
-            ("*", None),
-        ] {
-            assert_eq!(Route::find(path), found, "{path}");
-        }
-    }
 }

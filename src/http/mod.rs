@@ -1,7 +1,7 @@
 //! The bank on the wire: a server with two planes, and a client for programs under test.
 //!
 //! The **data plane** is what the program under test may reach: ticket, orders, refunds, report. Nothing
-//! in its answers names a fault, a plan or a seed. The **control plane** has runs, plans, logs and
+//! in its answers names a fault, a plan or a seed; `/openapi.json` describes them. The **control plane** has runs, plans, logs and
 //! grades; it wants a bearer token and refuses browsers. Status codes, headers and wire formats live here
 //! and nowhere else.
 //!
@@ -14,7 +14,9 @@ mod connection;
 mod control;
 mod data;
 mod headers;
+mod openapi;
 mod reply;
+mod routes;
 mod run;
 mod server;
 mod wire;

@@ -10,8 +10,10 @@ use hyper::{
     Response, StatusCode,
     header::{self, HeaderName, HeaderValue},
 };
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
+use super::openapi::{AmountText, CurrencyCode, IdText};
 pub(super) use super::reply::Body;
 use crate::{
     call::{Answer, CallError, OrderState, RefundStatus, Refunded, Refusal, RefusalCode, Reply},
@@ -22,7 +24,8 @@ use crate::{
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub(super) const JSON_LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 pub(super) const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
+const PROBLEM: HeaderValue = HeaderValue::from_static(PROBLEM_TYPE);
+pub(super) const PROBLEM_TYPE: &str = "application/problem+json";
 
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 pub(super) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -35,12 +38,18 @@ pub(super) struct Problem {
     pub(super) detail: String,
 }
 
-#[derive(Serialize)]
-struct ProblemBody<'a> {
+/// Why a request gets no answer of the kind that it asked for (RFC 9457).
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "Problem")]
+pub(super) struct ProblemBody<'a> {
     r#type: &'static str,
     title: &'a str,
+    #[schemars(range(min = 400, max = 599))]
     status: u16,
+    /// What was wrong, and what is allowed; for people.
     detail: &'a str,
+    /// The same for programs.
+    #[schemars(schema_with = "super::openapi::codes")]
     code: &'a str,
 }
 
@@ -77,6 +86,25 @@ impl From<CallError> for Problem {
         let detail = error.to_string();
         Self { status, code, detail }
     }
+}
+
+/// How a call may fail on its way.
+pub(super) fn call_problems() -> [Problem; 4] {
+    [
+        CallError::RateLimited { retry_after_s: 0 },
+        CallError::ServerError,
+        CallError::Unavailable,
+        CallError::Timeout,
+    ]
+    .map(Problem::from)
+}
+
+/// Every code that a problem of the data plane may have.
+pub(super) fn problem_codes() -> Vec<&'static str> {
+    let mut codes: Vec<&str> = RefusalCode::ALL.iter().map(|code| code.as_str()).collect();
+    let failures = call_problems().map(|problem| problem.code);
+    codes.extend(failures.into_iter().filter(|code| *code != RefusalCode::ServerError.as_str()));
+    codes
 }
 
 /// The status of a refusal.
@@ -124,28 +152,42 @@ pub(super) fn answer(answer: Answer, settings: &PlanSettings) -> Response<Body> 
     }
 }
 
+/// The last second of the year 9999, from 1970 on: no HTTP date is later.
+const LAST_DATE_S: u64 = 253_402_300_799;
+
 /// When to come again, in one of the two forms that RFC 9110, 10.2.3 allows.
 fn retry_after(seconds: u64, form: RetryAfter) -> HeaderValue {
     let text = match form {
         RetryAfter::Seconds => seconds.to_string(),
         RetryAfter::Date => {
+            let last = SystemTime::UNIX_EPOCH + Duration::from_secs(LAST_DATE_S);
             #[allow(
                 clippy::disallowed_methods,
                 reason = "a date on the wire is the time of day, as in Date"
             )]
             let now = SystemTime::now();
-            httpdate::fmt_http_date(now + Duration::from_secs(seconds))
+            let then = now.checked_add(Duration::from_secs(seconds)).unwrap_or(last);
+            httpdate::fmt_http_date(then.min(last))
         }
     };
     HeaderValue::try_from(text).expect("digits and dates are header values")
 }
 
-#[derive(Serialize)]
-struct OrderBody<'a> {
+/// An order, and the refunds that it holds.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "Order")]
+pub(super) struct OrderBody<'a> {
+    #[schemars(with = "IdText")]
     id: &'a str,
+    #[schemars(with = "CurrencyCode")]
     currency: &'static str,
+    /// What the buyer paid.
+    #[schemars(with = "AmountText")]
     amount: Decimal,
+    /// The sum of the refunds.
+    #[schemars(with = "AmountText")]
     refunded: Decimal,
+    #[schemars(with = "Vec<RefundLine>")]
     refunds: Refunds<'a>,
 }
 
@@ -165,12 +207,18 @@ impl<'a> From<&'a OrderState> for OrderBody<'a> {
 /// The refunds of an order, numbered from 1.
 struct Refunds<'a>(&'a OrderState);
 
-#[derive(Serialize)]
+/// A refund of an order.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "Refund")]
 struct RefundLine {
+    /// Number of the refund on its order, from 1.
+    #[schemars(range(min = 1))]
     number: u32,
+    #[schemars(with = "AmountText")]
     amount: Decimal,
     /// Left out where the refund has simply succeeded.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "super::openapi::open_status")]
     status: Option<&'static str>,
 }
 
@@ -192,7 +240,7 @@ fn word(status: RefundStatus) -> Option<&'static str> {
 }
 
 /// The body of the most frequent answer, written in one go: ids, amounts and codes need no escapes.
-fn refunded_body(refunded: &Refunded) -> Vec<u8> {
+pub(super) fn refunded_body(refunded: &Refunded) -> Vec<u8> {
     let Refunded { order, number, amount, currency, .. } = refunded;
     let amount = amount.display(*currency);
     let status =

@@ -83,6 +83,8 @@ fn read_order(part: Part<'_>, currency: Currency) -> Result<Order, DocumentError
     let currency = document.currency.unwrap_or(currency);
     let read = |field: &str, text: &NumberText| {
         Amount::parse(&text.0, currency)
+            // The program under test sees it with all its decimals, and must be able to ask for it so.
+            .and_then(|amount| Amount::parse(&amount.display(currency).to_string(), currency))
             .map_err(|error| part.error(format!("order `{id}`, {field}: {error}")))
     };
     let read_all = |field: &str, texts: &[NumberText]| {
@@ -134,6 +136,19 @@ mod tests {
     fn a_ticket_reads_back_from_its_own_json() {
         let ticket = Ticket::generate(crate::Seed::new(7));
         assert_eq!(Ticket::parse(&ticket.to_json()), Ok(ticket));
+    }
+
+    #[test]
+    fn an_amount_that_could_not_be_asked_for_as_it_is_shown_is_refused() {
+        let ticket = |amount: &str| {
+            format!(
+                r#"{{"version": 1, "currency": "EUR", "orders": [{{"id": "A-1", "amount": {amount}}}]}}"#
+            )
+        };
+        let error = refusal(&ticket("14294967296308"));
+        assert!(error.message.contains("`14294967296308.00` is longer than 15 digits"), "{error}");
+        let largest = Ticket::parse(&ticket("9999999999999")).unwrap();
+        assert_eq!(Ticket::parse(&largest.to_json()), Ok(largest));
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod everything;
 mod fault;
 mod fault_family;
 mod front_door;
+mod fuzz;
 mod grade;
 #[cfg(feature = "http")]
 mod harness;

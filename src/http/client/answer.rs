@@ -35,7 +35,7 @@ struct RefundLine {
 impl OrderAnswer {
     pub(super) fn into_state(self) -> Option<OrderState> {
         let currency = self.currency;
-        let parse = |text: &str| Amount::parse(text, currency).ok();
+        let parse = |text: &str| Amount::read_back(text, currency).ok();
         let lines = self.refunds.iter().map(|line| parse(&line.amount));
         let refunds: Vec<Amount> = lines.collect::<Option<_>>()?;
         let unsettled = self
@@ -70,7 +70,7 @@ impl RefundAnswer {
         Some(Refunded {
             order: self.order,
             number: self.refund,
-            amount: Amount::parse(&self.amount, self.currency).ok()?,
+            amount: Amount::read_back(&self.amount, self.currency).ok()?,
             currency: self.currency,
             status: self.status.and_then(|word| word.parse().ok()).unwrap_or_default(),
             is_replay,

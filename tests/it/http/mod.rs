@@ -7,6 +7,7 @@ mod departures;
 mod faults;
 mod latency;
 mod lost;
+mod openapi;
 mod patience;
 mod planes;
 mod refusals;
