@@ -283,6 +283,9 @@ pub(crate) struct LabArguments {
     /// How to write the table.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: SheetFormat,
+    /// Draw the table too, as SVG: retries, amplification and breaker have a picture.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
 }
 
 /// What the lab can measure.

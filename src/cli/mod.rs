@@ -11,6 +11,7 @@ mod input;
 mod junit;
 mod lab;
 mod output;
+mod picture;
 mod plan;
 mod program;
 mod run;

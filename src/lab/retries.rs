@@ -287,6 +287,11 @@ impl ArmResult {
         }
     }
 
+    /// The article's share of tickets with a refund too many, out of its 30, with its interval.
+    pub fn article_double_tickets(&self) -> Proportion {
+        Proportion::wilson(u64::from(self.article.double_tickets), u64::from(ARTICLE_TICKETS))
+    }
+
     fn rows(&self) -> Vec<Vec<String>> {
         let some = |text: Option<&str>| text.unwrap_or("-").to_owned();
         let of_30 = |count: u32| percent(f64::from(count) / f64::from(ARTICLE_TICKETS));

@@ -27,10 +27,16 @@ pub struct TimelineRow {
     pub streak_article: &'static str,
     /// The same, measured.
     pub streak: String,
+    /// Failures counted under that rule; none if the session was not sent.
+    #[serde(skip)]
+    pub streak_count: Option<u32>,
     /// What failures within an hour lead to, as far as the source has it.
     pub window_article: &'static str,
     /// The same, measured.
     pub window: String,
+    /// Failures counted under that rule; none if the session was not sent.
+    #[serde(skip)]
+    pub window_count: Option<u32>,
 }
 
 /// A session of the source's log.
@@ -80,9 +86,11 @@ pub fn timeline() -> Timeline {
                 time: clock(noon().plus(minutes(session.ended))),
                 event: session.event(),
                 streak_article: session.streak_article,
-                streak,
+                streak: streak.text,
+                streak_count: streak.count,
                 window_article: session.window_article,
-                window,
+                window: window.text,
+                window_count: window.count,
             });
         }
     }
@@ -107,10 +115,17 @@ impl Session {
     }
 }
 
+/// What a breaker says after a session.
+#[derive(Clone, Default)]
+struct Cell {
+    text: String,
+    count: Option<u32>,
+}
+
 /// What a breaker says after each session; it is asked when the session begins, and told when it ends.
-fn cells(policy: Policy, sessions: &[Session]) -> Vec<String> {
+fn cells(policy: Policy, sessions: &[Session]) -> Vec<Cell> {
     let mut breaker = CircuitBreaker::new(policy, HOUR);
-    let mut cells = vec![String::new(); sessions.len()];
+    let mut cells = vec![Cell::default(); sessions.len()];
     let mut permits: Vec<_> = sessions.iter().map(|_| None).collect();
     let begin = sessions.iter().enumerate().map(|(place, session)| (session.began(), 0, place));
     let end = sessions.iter().enumerate().map(|(place, session)| (session.ended(), 1, place));
@@ -122,16 +137,17 @@ fn cells(policy: Policy, sessions: &[Session]) -> Vec<String> {
             continue;
         }
         let Some(permit) = permits[place].take() else {
-            "not sent".clone_into(&mut cells[place]);
+            "not sent".clone_into(&mut cells[place].text);
             continue;
         };
         let signal = if sessions[place].is_failure { Signal::Failure } else { Signal::Success };
         breaker.record(permit, signal, now);
         let status = breaker.status(now);
-        cells[place] = match status.state {
+        let text = match status.state {
             State::Open { until } => format!("{}, open until {}", status.count, clock(until)),
             State::Closed | State::HalfOpen => status.count.to_string(),
         };
+        cells[place] = Cell { text, count: u32::try_from(status.count).ok() };
     }
     cells
 }

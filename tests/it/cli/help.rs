@@ -15,6 +15,7 @@ fn every_command_explains_itself_within_a_hundred_columns() {
         "badbank plan show",
         "badbank plan check",
         "badbank plan forecast",
+        "badbank lab",
     ];
     let help = commands.map(|command| {
         let arguments = command.trim_start_matches("badbank");

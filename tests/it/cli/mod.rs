@@ -2,6 +2,7 @@
 
 mod help;
 mod interrupt;
+mod lab;
 mod plan;
 mod program;
 mod python;
