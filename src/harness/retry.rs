@@ -106,6 +106,11 @@ impl Retrying {
         }
     }
 
+    /// The worst error of the attempts so far: the last indeterminate one, or the last of all if none was.
+    pub fn worst(&self) -> Option<&CallError> {
+        self.worst.as_ref()
+    }
+
     /// The outcome of the whole call: its reply, or else the worst error it met.
     ///
     /// # Errors
@@ -143,6 +148,9 @@ mod tests {
         let mut retrying = Retry::default().begin(Seed::new(7), 1);
         for (index, outcome) in outcomes.iter().enumerate() {
             if retrying.next(outcome) == Step::Stop {
+                let worst = retrying.worst().cloned();
+                let concluded = retrying.clone().conclude(outcome.clone());
+                assert!(outcome.is_ok() || concluded.err() == worst);
                 return (index + 1, retrying.conclude(outcome.clone()));
             }
         }

@@ -5,15 +5,23 @@
 //! same plan, seed and decisions, and keeps the same fault log.
 //!
 //! Both answer on tokio, and neither lets work die with its caller: a client that leaves cancels nothing.
+//!
+//! On the client's side [`RetryLayer`], [`DeadlineLayer`] and [`BreakerLayer`] put parts of the
+//! [`harness`](crate::harness) before such a service.
 
 mod bank;
 mod desk;
 mod future;
+mod harness;
 mod inject;
 mod landing;
 
 pub use self::{
     bank::{BankFuture, BankRequest, BankService},
     future::InjectFuture,
+    harness::{
+        BreakerFuture, BreakerLayer, BreakerService, DeadlineFuture, DeadlineLayer,
+        DeadlineService, RetryFuture, RetryLayer, RetryService,
+    },
     inject::{Inject, InjectError, InjectLayer},
 };

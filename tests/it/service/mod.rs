@@ -1,8 +1,10 @@
-//! The bank as a tower service, and the injector around services that are not the bank.
+//! The bank as a tower service, the injector around services that are not the bank, and the harness
+//! before them.
 
 mod bank;
 mod compose;
 mod foreign;
+mod harness;
 mod inject;
 mod ledger;
 
