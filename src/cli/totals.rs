@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::{
     grade::Verdict,
+    lab::{percent, round},
     stats::{Proportion, pass_hat},
 };
 
@@ -46,12 +47,6 @@ impl From<Proportion> for Rate {
         let Proportion { share, low, high } = proportion;
         Self { share: round(share), low: round(low), high: round(high) }
     }
-}
-
-/// To six places: further digits differ between platforms.
-#[allow(clippy::float_arithmetic, reason = "this is where a share is rounded for programs")]
-fn round(value: f64) -> f64 {
-    (value * 1e6).round() / 1e6
 }
 
 impl Totals {
@@ -134,9 +129,4 @@ extra refunds: {}
             self.extra_refunds
         )
     }
-}
-
-#[allow(clippy::float_arithmetic, reason = "this is where a share is written for people")]
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
 }

@@ -16,10 +16,10 @@ use crate::lab::{
 };
 
 /// Times a height on this axis, words clear a mark from above.
-const ABOVE: f64 = 1.15;
+const ABOVE: f64 = 1.12;
 
 /// Times a height on this axis, words clear a mark from below.
-const BELOW: f64 = 0.64;
+const BELOW: f64 = 0.61;
 
 /// Behind what was measured.
 const PALE: &str = "#bbbbbb";
@@ -50,9 +50,11 @@ fn words(table: &Amplification, layout: Layout) -> Layout {
         let article = row.article.map_or_else(String::new, |calls| format!(" (article {calls})"));
         let plain = format!("{:.0}{article}", row.calls);
         let budget = format!("{:.2}", row.budget_calls);
+        let has_room = row.calls >= 2.0 * row.budget_calls;
+        let budget_height = row.budget_calls * if has_room { ABOVE } else { BELOW };
         let layout = layout
             .with_annotation(word(plain, (x, row.calls * ABOVE)))
-            .with_annotation(word(budget, (x, row.budget_calls * BELOW)));
+            .with_annotation(word(budget, (x, budget_height)));
         // Where the first operation does not yet feel its budgets, or alone makes the mean, there is no room.
         if row.budget_first == row.exact || first < row.budget_calls * 2.5 {
             return layout;

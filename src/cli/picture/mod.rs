@@ -42,7 +42,7 @@ fn number_clips(svg: &str) -> String {
             known.push(number);
             known.len() - 1
         });
-        text += &format!("{CLIP}{place}{rest}");
+        text.extend([CLIP, &place.to_string(), rest]);
     }
     text
 }

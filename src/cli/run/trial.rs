@@ -22,6 +22,9 @@ use crate::{
     ticket::Ticket,
 };
 
+/// Lines of the program's stderr that are shown when it ended badly.
+const LAST_WORDS: usize = 6;
+
 /// What is to be run, whatever the seed.
 #[derive(Debug)]
 pub(super) struct Task {
@@ -187,7 +190,9 @@ impl Trial {
         }
         if !self.ended.stderr_tail.is_empty() && self.ended.exit != Some(0) {
             let tail = String::from_utf8_lossy(&self.ended.stderr_tail);
-            output::say(&format!("seed {seed}: the program's last words:\n{}", tail.trim_end()));
+            let lines: Vec<&str> = tail.trim_end().lines().collect();
+            let tail = lines[lines.len().saturating_sub(LAST_WORDS)..].join("\n");
+            output::say(&format!("seed {seed}: the program's last words:\n{tail}"));
         }
     }
 

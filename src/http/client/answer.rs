@@ -1,6 +1,9 @@
 //! What a bank's answers say, read back.
 
-use hyper::{HeaderMap, StatusCode, header};
+use hyper::{
+    HeaderMap, StatusCode,
+    header::{self, HeaderName},
+};
 use serde::{Deserialize, Serialize};
 
 use super::Answered;
@@ -105,10 +108,17 @@ pub(super) fn expect(status: StatusCode, answer: &Answered) -> Result<&[u8], Cal
     })
 }
 
-/// The seconds that a `Retry-After` asks for, if it does so in seconds; else one.
+/// The seconds that a `Retry-After` asks for, in either of its forms; one if it makes no sense.
 fn retry_after(headers: &HeaderMap) -> u64 {
-    let value = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
-    value.and_then(|seconds| seconds.parse().ok()).unwrap_or(1)
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    // The server's clock against itself: ours may be another.
+    let date = |name: HeaderName| text(name).and_then(|date| httpdate::parse_http_date(date).ok());
+    let until_date = || {
+        let wait = date(header::RETRY_AFTER)?.duration_since(date(header::DATE)?).ok()?;
+        Some(wait.as_secs())
+    };
+    let seconds = text(header::RETRY_AFTER).and_then(|seconds| seconds.parse().ok());
+    seconds.or_else(until_date).unwrap_or(1)
 }
 
 /// An answer that says nothing of what has happened.
@@ -126,4 +136,28 @@ pub(super) fn broken(error: impl std::error::Error) -> CallError {
         source = cause.source();
     }
     CallError::Broken { detail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_to_come_again_is_read_in_either_form() {
+        let date = "Mon, 30 Nov 2026 21:00:00 GMT";
+        for (retry_after_header, seconds) in [
+            (Some("7"), 7),
+            (Some("Mon, 30 Nov 2026 21:02:05 GMT"), 125),
+            (Some("Mon, 30 Nov 2026 20:00:00 GMT"), 1),
+            (Some("soon"), 1),
+            (None, 1),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::DATE, date.parse().unwrap());
+            if let Some(value) = retry_after_header {
+                headers.insert(header::RETRY_AFTER, value.parse().unwrap());
+            }
+            assert_eq!(retry_after(&headers), seconds, "{retry_after_header:?}");
+        }
+    }
 }

@@ -164,6 +164,28 @@ fn a_stored_error_without_a_key_is_bound_to_nothing() {
 }
 
 #[test]
+fn an_accepted_refund_is_pending_until_it_has_failed_and_reads_show_it() {
+    let bank = Bank::refunding("accepted_then_failed(2)");
+    let (head, body) = PAID.split_once("\r\n\r\n").unwrap();
+    let pending = body.replace(r#""EUR","#, r#""EUR","status":"pending","#).replace(
+        "Refunded 42.50 EUR on order A-1 (refund #1).",
+        "Refunding 42.50 EUR on order A-1 is pending (refund #1).",
+    );
+    let head = head.replace("117", &pending.len().to_string());
+    assert_eq!(bank.refund(&KEY), (format!("{head}\r\n\r\n{pending}"), End::Complete));
+    let shown = |refunded: &str, status: &str| {
+        let line = format!(r#"[{{"number":1,"amount":"42.50","status":"{status}"}}]"#);
+        format!(
+            r#"{{"id":"A-1","currency":"EUR","amount":"42.50","refunded":"{refunded}","refunds":{line}}}"#
+        )
+    };
+    for (refunded, status) in [("42.50", "pending"), ("42.50", "pending"), ("0.00", "failed")] {
+        let (read, _) = bank.read();
+        assert_eq!(read.split_once("\r\n\r\n").unwrap().1, shown(refunded, status));
+    }
+}
+
+#[test]
 fn a_reset_comes_before_or_after_the_money_has_moved() {
     for (fault, paid) in
         [("reset_before", 0), ("reset_after", 1), ("twice+reset", 2), ("late+reset", 0)]
