@@ -4,7 +4,9 @@
 //! one step). What is stored under a key is what the ledger answered. The ledger knows nothing of
 //! faults: the bank decides which deliveries it hears of.
 
+mod account;
 mod dedupe;
+mod error;
 mod key;
 
 use std::collections::HashMap;
@@ -15,11 +17,13 @@ use serde::{Deserialize, Serialize};
 use self::dedupe::{InFlight, Policy};
 use self::key::{KeyIndex, KeyRecord, KeyState, KeyStore};
 pub use self::{
+    account::Account,
     dedupe::Dedupe,
+    error::LedgerError,
     key::{Caller, IdempotencyKey, KeyError},
 };
 use crate::{
-    money::{Amount, Currency, Money, Total},
+    money::Amount,
     ticket::{OrderId, Ticket},
 };
 
@@ -55,48 +59,6 @@ pub struct LedgerSettings {
     pub key_ttl_s: u64,
 }
 
-/// Why the ledger refused a refund; order and keys are unchanged.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LedgerError {
-    /// The key was used before with another order or amount.
-    #[error(
-        "the idempotency key was used before for {first} on order {order}; send a new key for a new refund"
-    )]
-    KeyMismatch {
-        /// The order that the key was used for.
-        order: OrderId,
-        /// What the key was used for.
-        first: Money,
-    },
-    /// The first refund under the key has not finished.
-    #[error(
-        "a refund with this idempotency key is still being processed; send it again later with the same key"
-    )]
-    InFlight,
-    /// The delivery failed inside, and its key, if any, is bound to that failure.
-    #[error("An internal error occurred.")]
-    Failed,
-    /// More than is left on the order.
-    #[error("{asked} is more than the {} {currency} left on the order", left.display(*currency))]
-    ExceedsRefundable {
-        /// What was asked for.
-        asked: Money,
-        /// What is left.
-        left: Total,
-        /// The order's currency.
-        currency: Currency,
-    },
-    /// Nothing is left on the order.
-    #[error("the order is already refunded: refund #{number} of {amount} is its last")]
-    AlreadyRefunded {
-        /// Number of the order's last refund.
-        number: u32,
-        /// Amount of the order's last refund.
-        amount: Money,
-    },
-}
-
 /// Place of an order in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OrderIndex(u32);
@@ -109,88 +71,6 @@ impl OrderIndex {
 
     pub(crate) fn new(place: usize) -> Self {
         Self(u32::try_from(place).expect("a ticket has fewer than 2^32 orders"))
-    }
-}
-
-/// An order as the ledger holds it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Account {
-    id: OrderId,
-    currency: Currency,
-    amount: Amount,
-    refunds: Vec<Amount>,
-    /// The numbers of refunds that were accepted and have failed since.
-    failed: Vec<u32>,
-    refunded: Total,
-}
-
-impl Account {
-    /// The order's name.
-    pub fn id(&self) -> &OrderId {
-        &self.id
-    }
-
-    /// The order's currency.
-    pub fn currency(&self) -> Currency {
-        self.currency
-    }
-
-    /// What the buyer paid.
-    pub fn amount(&self) -> Amount {
-        self.amount
-    }
-
-    /// The refunds that the order holds; the first has number 1.
-    pub fn refunds(&self) -> &[Amount] {
-        &self.refunds
-    }
-
-    /// The numbers of refunds that were accepted and have failed since.
-    pub fn failed(&self) -> &[u32] {
-        &self.failed
-    }
-
-    /// The refunds that have not failed.
-    pub fn held(&self) -> impl Iterator<Item = Amount> {
-        let numbered = (1_u32..).zip(&self.refunds);
-        numbered.filter(|(number, _)| !self.failed.contains(number)).map(|(_, amount)| *amount)
-    }
-
-    /// The sum of the refunds that have not failed.
-    pub fn refunded(&self) -> Total {
-        self.refunded
-    }
-
-    fn money(&self, amount: Amount) -> Money {
-        Money::new(amount, self.currency)
-    }
-
-    fn push(&mut self, amount: Amount) -> u32 {
-        self.refunds.push(amount);
-        self.refunded = self.refunded.plus(amount.into());
-        let sum: u128 = self.refunded.minor();
-        assert!(sum >= u128::from(amount.minor()), "a refund never lowers what is refunded");
-        u32::try_from(self.refunds.len()).expect("an order has fewer than 2^32 refunds")
-    }
-
-    /// Moves `amount` back to the buyer.
-    fn refund(&mut self, amount: Amount, over_refund: OverRefund) -> Result<u32, LedgerError> {
-        let left = Total::from(self.amount).saturating_sub(self.refunded);
-        if over_refund == OverRefund::Reject && Total::from(amount) > left {
-            let standing =
-                (1_u32..).zip(&self.refunds).filter(|(number, _)| !self.failed.contains(number));
-            return Err(match standing.last() {
-                Some((number, last)) if left == Total::ZERO => {
-                    LedgerError::AlreadyRefunded { number, amount: self.money(*last) }
-                }
-                _ => LedgerError::ExceedsRefundable {
-                    asked: self.money(amount),
-                    left,
-                    currency: self.currency,
-                },
-            });
-        }
-        Ok(self.push(amount))
     }
 }
 
@@ -289,14 +169,7 @@ impl Ledger {
         let mut accounts = Vec::with_capacity(ticket.orders().len());
         for (place, order) in ticket.orders().iter().enumerate() {
             places.insert(order.id().clone(), OrderIndex::new(place));
-            accounts.push(Account {
-                id: order.id().clone(),
-                currency: order.currency(),
-                amount: order.amount(),
-                refunds: order.refunded().to_vec(),
-                failed: Vec::new(),
-                refunded: order.refunded().iter().copied().sum(),
-            });
+            accounts.push(Account::open(order));
         }
         Self { settings, accounts, places, keys: KeyStore::default() }
     }
@@ -350,7 +223,7 @@ impl Ledger {
         if policy.checks_parameters && (record.order, record.amount) != (order, amount) {
             let account = &self.accounts[record.order.get()];
             return Err(LedgerError::KeyMismatch {
-                order: account.id.clone(),
+                order: account.id().clone(),
                 first: account.money(record.amount),
             });
         }
@@ -428,13 +301,7 @@ impl Ledger {
     ///
     /// If the order holds no such refund.
     pub fn revert(&mut self, order: OrderIndex, number: u32) {
-        let account = &mut self.accounts[order.get()];
-        assert!(!account.failed.contains(&number), "a refund fails once");
-        let place = (number as usize).checked_sub(1).expect("refunds count from 1");
-        let amount = Total::from(account.refunds[place]);
-        assert!(account.refunded >= amount, "a refund that fails was counted");
-        account.refunded = account.refunded.saturating_sub(amount);
-        account.failed.push(number);
+        self.accounts[order.get()].revert(number);
     }
 
     /// Whether a mode answers with what has become of a refund, not with what was answered first.
