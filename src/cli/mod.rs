@@ -3,7 +3,6 @@
 //! stdout carries data, stderr talk. Whatever goes wrong ends in one of the exit codes that `badbank --help` lists.
 
 mod arguments;
-mod chart;
 mod child;
 mod exit;
 mod grade;

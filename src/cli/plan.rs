@@ -13,6 +13,7 @@ use crate::{
     call::Operation,
     fault::{Fault, Injector, NAMED_PLANS, Plan},
     ledger::OrderIndex,
+    render::columns,
     seed::Seed,
     ticket::{Order, Ticket},
 };
@@ -126,16 +127,14 @@ fn forecast(
 }
 
 fn table(calls: &[Outlook<'_>], attempts: u32) -> String {
-    let mut table = super::chart::table();
-    let head = ["order".to_owned(), "operation".to_owned()];
-    table.set_header(head.into_iter().chain((1..=attempts).map(|attempt| format!("#{attempt}"))));
-    for call in calls {
+    let head = ["order".to_owned(), "operation".to_owned()].into_iter();
+    let head = head.chain((1..=attempts).map(|attempt| format!("#{attempt}")));
+    let rows = calls.iter().map(|call| {
         let faults =
             call.attempts.iter().map(|fault| fault.clone().unwrap_or_else(|| "-".to_owned()));
-        table
-            .add_row([call.order.to_owned(), call.operation.to_string()].into_iter().chain(faults));
-    }
-    super::chart::lines(&table)
+        [call.order.to_owned(), call.operation.to_string()].into_iter().chain(faults).collect()
+    });
+    columns(&std::iter::once(head.collect()).chain(rows).collect::<Vec<_>>())
 }
 
 fn json(value: &impl Serialize) -> String {

@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::{
     grade::Verdict,
     lab::{percent, round},
+    render::columns,
     stats::{Proportion, pass_hat},
 };
 
@@ -92,8 +93,8 @@ impl Totals {
 
     /// The counts for people.
     pub(super) fn text(&self, is_repeat: bool) -> String {
-        let mut table = super::chart::table();
-        table.set_header(["", "runs", "share", "95 % interval"]);
+        let row = |cells: &[&str]| cells.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let mut rows = vec![row(&["", "runs", "share", "95 % interval"])];
         for (name, count) in [
             ("pass", self.pass),
             ("fail", self.fail),
@@ -102,10 +103,10 @@ impl Totals {
         ] {
             let Proportion { share, low, high } = Proportion::wilson(count, self.runs);
             let interval = format!("{} to {}", percent(low), percent(high));
-            table.add_row([name.to_owned(), count.to_string(), percent(share), interval]);
+            rows.push(row(&[name, &count.to_string(), &percent(share), &interval]));
         }
-        table.add_row(["all".to_owned(), self.runs.to_string()]);
-        let mut text = super::chart::lines(&table);
+        rows.push(row(&["all", &self.runs.to_string()]));
+        let mut text = columns(&rows);
         if is_repeat {
             // 1, 2, 4, 8, … and all of them.
             let powers = (0..).map(|power| 1 << power).take_while(|k| *k < self.runs);
@@ -113,20 +114,8 @@ impl Totals {
                 .chain([self.runs])
                 .map(|k| format!("{k}: {}", percent(pass_hat(self.pass, self.runs, k))));
             let hats = hats.collect::<Vec<_>>().join(", ");
-            text += &[
-                "
-k runs in a row pass (pass^k): ",
-                &hats,
-                "
-",
-            ]
-            .concat();
+            text += &["\nk runs in a row pass (pass^k): ", &hats, "\n"].concat();
         }
-        format!(
-            "{text}
-extra refunds: {}
-",
-            self.extra_refunds
-        )
+        format!("{text}\nextra refunds: {}\n", self.extra_refunds)
     }
 }
