@@ -51,12 +51,21 @@ impl Proportion {
 ///
 /// assert!((pass_hat(3, 4, 2) - 0.5).abs() < 1e-12);
 /// ```
-#[allow(clippy::cast_precision_loss, reason = "nobody counts 2^53 runs")]
 pub fn pass_hat(passed: u64, of: u64, k: u64) -> f64 {
-    if k > of {
-        return 0.0;
+    match usize::try_from(k) {
+        Ok(0) => 1.0,
+        Ok(k) => pass_hats(passed, of).nth(k - 1).unwrap_or(0.0),
+        Err(_) => 0.0,
     }
-    (0..k).map(|drawn| passed.saturating_sub(drawn) as f64 / (of - drawn) as f64).product()
+}
+
+/// [`pass_hat`] for every k from 1 to `of`, each from the one before.
+#[allow(clippy::cast_precision_loss, reason = "nobody counts 2^53 runs")]
+pub fn pass_hats(passed: u64, of: u64) -> impl Iterator<Item = f64> {
+    (0..of).scan(1.0, move |hat, drawn| {
+        *hat *= passed.saturating_sub(drawn) as f64 / (of - drawn) as f64;
+        Some(*hat)
+    })
 }
 
 /// The two-sided p-value of the exact McNemar test: how likely is it, if two paired arms do not differ,

@@ -6,7 +6,7 @@ use crate::{
     grade::Verdict,
     lab::{percent, round},
     render::columns,
-    stats::{Proportion, pass_hat},
+    stats::{Proportion, pass_hat, pass_hats},
 };
 
 /// Counts over many runs.
@@ -88,7 +88,7 @@ impl Totals {
 
     /// The chance that k runs in a row pass, for every k up to the number of runs.
     fn pass_hats(&self) -> Vec<f64> {
-        (1..=self.runs).map(|k| round(pass_hat(self.pass, self.runs, k))).collect()
+        pass_hats(self.pass, self.runs).map(round).collect()
     }
 
     /// The counts for people.
