@@ -4,11 +4,10 @@ use super::{Bank, Open};
 use crate::{
     call::{CallError, OrderState, Passage, RefundStatus, Refunded, Refusal, Reply, Sent},
     fault::{Commit, Fault, Told as FaultTold},
-    history::{CallIndex, Delivery as Number, Event, Failure, Replayed, Shown, Silence},
-    ledger::{
-        Arrival, Caller, Delivery, Finish, IdempotencyKey, Instruction, LedgerError, OrderIndex,
-        Receipt,
+    history::{
+        CallIndex, CallRecord, Delivery as Number, Event, Failure, Replayed, Shown, Silence,
     },
+    ledger::{Arrival, Delivery, Finish, Instruction, LedgerError, OrderIndex, Receipt},
     money::Amount,
 };
 
@@ -16,14 +15,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Course {
     pub(super) call: CallIndex,
-    /// Number of the call in order of arrival.
-    pub(super) number: u64,
-    pub(super) order: OrderIndex,
-    pub(super) attempt: u32,
-    /// What is to be refunded; none for a read.
-    pub(super) amount: Option<Amount>,
-    pub(super) key: Option<IdempotencyKey>,
-    pub(super) caller: Option<Caller>,
+    /// What the call asks for.
+    pub(super) record: CallRecord,
     pub(super) deliveries: Deliveries,
     pub(super) told: Told,
     /// Further calls on its order after which it fails, if it is only accepted.
@@ -81,8 +74,7 @@ pub(super) struct Executed {
 #[derive(Clone, Debug)]
 pub(super) struct Failing {
     call: CallIndex,
-    number: u64,
-    order: OrderIndex,
+    record: CallRecord,
     refund: u32,
     /// Further calls on its order until it fails.
     due_after: u32,
@@ -97,6 +89,12 @@ pub(super) struct Late {
 }
 
 impl Course {
+    /// A call that has just been written down.
+    pub(super) fn new(call: CallIndex, record: CallRecord, fault: Option<Fault>) -> Self {
+        let deliveries = Deliveries::None;
+        Self { call, record, deliveries, told: fault.into(), fails_after: None }
+    }
+
     /// Whether its caller is told that something went wrong inside.
     fn is_told_of_error(&self) -> bool {
         matches!(self.told, Told::Fault(FaultTold::ServerError))
@@ -138,8 +136,8 @@ impl Bank {
             Commit::Accepted(calls) => course.fails_after = Some(calls.get()),
             Commit::Once | Commit::Twice | Commit::TwiceOverlapping | Commit::Stored => {}
         }
-        let Some(amount) = course.amount else {
-            self.history.record(course.call, Event::Arrive(course.call, 1));
+        let Some(amount) = course.record.amount else {
+            self.history.record(&course.record, Event::Arrive(course.call, 1));
             return Ok(course);
         };
         let is_racy = self.plan.settings().dedupe.is_racy();
@@ -169,7 +167,7 @@ impl Bank {
                     Stage::Arrived(pending) if course.is_told_of_error() => Some(pending.clone()),
                     _ => None,
                 };
-                let outcome = self.push_on(course.call, 1, stage);
+                let outcome = self.push_on(course, 1, stage);
                 if let (Some(pending), Some(_)) = (arrived, &outcome) {
                     self.ledger.answered_with_error(&pending);
                 }
@@ -178,20 +176,20 @@ impl Bank {
             Deliveries::Failing(stage) => {
                 if let Stage::Arrived(pending) = stage {
                     let error = self.ledger.fail(pending);
-                    *stage = Stage::Done(self.refused(course.call, 1, error));
+                    *stage = Stage::Done(self.refused(course, 1, error));
                 }
-                self.push_on(course.call, 1, stage).map(Some)
+                self.push_on(course, 1, stage).map(Some)
             }
-            Deliveries::Twice(first) => self.push_on(course.call, 1, first).map(|outcome| {
-                let amount = course.amount.expect("only a refund is delivered twice");
+            Deliveries::Twice(first) => self.push_on(course, 1, first).map(|outcome| {
+                let amount = course.record.amount.expect("only a refund is delivered twice");
                 let mut second = self.deliver(course, 2, amount);
                 // Its key, if any, was just bound or released, so it waits for nobody; its answer has no reader.
-                let _unread = self.push_on(course.call, 2, &mut second);
+                let _unread = self.push_on(course, 2, &mut second);
                 Some(outcome)
             }),
             Deliveries::Overlapping(first, second) => {
-                self.push_on(course.call, 1, first).map(|outcome| {
-                    let _unread = self.push_on(course.call, 2, second);
+                self.push_on(course, 1, first).map(|outcome| {
+                    let _unread = self.push_on(course, 2, second);
                     Some(outcome)
                 })
             }
@@ -202,43 +200,43 @@ impl Bank {
         if let (Some(due_after), Some(Ok(Executed { receipt, is_replay: false }))) =
             (course.fails_after, outcome)
         {
-            let Course { call, number, order, .. } = *course;
-            self.failing.push(Failing { call, number, order, refund: receipt.number, due_after });
+            let (call, record) = (course.call, course.record.clone());
+            self.failing.push(Failing { call, record, refund: receipt.number, due_after });
         }
         Some(sent)
     }
 
     fn deliver(&mut self, course: &Course, number: Number, amount: Amount) -> Stage {
         let event = if matches!(course.told, Told::Answered) { Event::Land } else { Event::Arrive };
-        let call = course.call;
-        self.history.record(call, event(call, number));
+        self.history.record(&course.record, event(course.call, number));
         let instruction = Instruction {
-            order: course.order,
+            order: course.record.order,
             amount,
-            key: course.key.as_ref(),
-            caller: course.caller,
+            key: course.record.key.as_ref(),
+            caller: course.record.caller,
         };
         match self.ledger.arrive(instruction, self.now_ms) {
             Ok(Arrival::Pending(pending)) if course.fails_after.is_some() => {
                 Stage::Arrived(pending.pending())
             }
             Ok(Arrival::Pending(pending)) => Stage::Arrived(pending),
-            Ok(Arrival::Replay(receipt)) => Stage::Done(Ok(self.replayed(call, number, receipt))),
-            Err(error) => Stage::Done(self.refused(call, number, error)),
+            Ok(Arrival::Replay(receipt)) => Stage::Done(Ok(self.replayed(course, number, receipt))),
+            Err(error) => Stage::Done(self.refused(course, number, error)),
         }
     }
 
     /// Finishes a delivery, unless it waits for another.
-    fn push_on(&mut self, call: CallIndex, number: Number, stage: &mut Stage) -> Option<Outcome> {
+    fn push_on(&mut self, course: &Course, number: Number, stage: &mut Stage) -> Option<Outcome> {
         let outcome = match stage {
             Stage::Done(outcome) => return Some(outcome.clone()),
             Stage::Arrived(pending) => match self.ledger.finish(pending) {
                 Finish::Committed(receipt) => {
-                    self.history.record(call, Event::Commit(call, number, receipt.number));
+                    let event = Event::Commit(course.call, number, receipt.number);
+                    self.history.record(&course.record, event);
                     Ok(Executed { receipt, is_replay: false })
                 }
-                Finish::Replayed(receipt) => Ok(self.replayed(call, number, receipt)),
-                Finish::Refused(error) => self.refused(call, number, error),
+                Finish::Replayed(receipt) => Ok(self.replayed(course, number, receipt)),
+                Finish::Refused(error) => self.refused(course, number, error),
                 Finish::Waits => return None,
             },
         };
@@ -246,15 +244,15 @@ impl Bank {
         Some(outcome)
     }
 
-    fn replayed(&mut self, call: CallIndex, number: Number, receipt: Receipt) -> Executed {
+    fn replayed(&mut self, course: &Course, number: Number, receipt: Receipt) -> Executed {
         let of = Replayed { order: receipt.order, number: receipt.number };
-        self.history.record(call, Event::Replay(call, number, of));
+        self.history.record(&course.record, Event::Replay(course.call, number, of));
         Executed { receipt, is_replay: true }
     }
 
-    fn refused(&mut self, call: CallIndex, number: Number, error: LedgerError) -> Outcome {
+    fn refused(&mut self, course: &Course, number: Number, error: LedgerError) -> Outcome {
         let code = Refusal::from(error.clone()).code;
-        self.history.record(call, Event::Refuse(call, number, code));
+        self.history.record(&course.record, Event::Refuse(course.call, number, code));
         Err(error)
     }
 
@@ -274,10 +272,10 @@ impl Bank {
             return Sent::whole(Err(CallError::Timeout));
         };
         let hidden = match told {
-            FaultTold::Stale(commits) => commits.get().min(self.commits(course.order)),
+            FaultTold::Stale(commits) => commits.get().min(self.commits(course.record.order)),
             _ => 0,
         };
-        let sent = self.sent(told, course.order, outcome, hidden);
+        let sent = self.sent(told, course.record.order, outcome, hidden);
         // The caller's side of the matter, which the passage decides.
         let event = match sent.clone().received() {
             Ok(Reply::Refunded(_)) => Event::Ok(call, None),
@@ -303,7 +301,7 @@ impl Bank {
         if !self.failing.is_empty() {
             self.fail_due(course);
         }
-        self.history.record(course.call, event);
+        self.history.record(&course.record, event);
     }
 
     /// What the bank sends, and what becomes of it on its way.
@@ -342,13 +340,15 @@ impl Bank {
     /// Counts a further call on an order, and lets land what was waiting for it, by attempt.
     fn land_due(&mut self, further: &Course) {
         for late in &mut self.late {
-            if late.course.order == further.order && late.course.number < further.number {
+            if late.course.record.order == further.record.order
+                && late.course.record.number < further.record.number
+            {
                 late.due_after -= 1;
             }
         }
         let mut due: Vec<Course> =
             self.late.extract_if(.., |late| late.due_after == 0).map(|late| late.course).collect();
-        due.sort_by_key(|course| course.attempt);
+        due.sort_by_key(|course| course.record.attempt);
         for course in due {
             self.land(course);
         }
@@ -357,13 +357,15 @@ impl Bank {
     /// Counts a further call on an order, and lets fail what was waiting for it, in the order of the calls.
     fn fail_due(&mut self, further: &Course) {
         for failing in &mut self.failing {
-            if failing.order == further.order && failing.number < further.number {
+            if failing.record.order == further.record.order
+                && failing.record.number < further.record.number
+            {
                 failing.due_after -= 1;
             }
         }
         let mut due: Vec<Failing> =
             self.failing.extract_if(.., |failing| failing.due_after == 0).collect();
-        due.sort_by_key(|failing| failing.number);
+        due.sort_by_key(|failing| failing.record.number);
         for failing in &due {
             self.revert(failing);
         }
@@ -372,15 +374,15 @@ impl Bank {
     /// Lets everything fail that was only accepted.
     pub(super) fn fail_all(&mut self) {
         let mut rest = std::mem::take(&mut self.failing);
-        rest.sort_by_key(|failing| (failing.order, failing.refund));
+        rest.sort_by_key(|failing| (failing.record.order, failing.refund));
         for failing in &rest {
             self.revert(failing);
         }
     }
 
     fn revert(&mut self, failing: &Failing) {
-        self.ledger.revert(failing.order, failing.refund);
-        self.history.record(failing.call, Event::Revert(failing.call, failing.refund));
+        self.ledger.revert(failing.record.order, failing.refund);
+        self.history.record(&failing.record, Event::Revert(failing.call, failing.refund));
     }
 
     /// Lets everything land that is still out, by order and attempt.
@@ -388,8 +390,8 @@ impl Bank {
         let mut rest: Vec<Course> =
             std::mem::take(&mut self.late).into_iter().map(|late| late.course).collect();
         rest.sort_by(|one, other| {
-            let id = |course: &Course| self.ledger.account(course.order).id();
-            id(one).cmp(id(other)).then(one.attempt.cmp(&other.attempt))
+            let id = |course: &Course| self.ledger.account(course.record.order).id();
+            id(one).cmp(id(other)).then(one.record.attempt.cmp(&other.record.attempt))
         });
         for course in rest {
             self.land(course);
@@ -397,7 +399,7 @@ impl Bank {
     }
 
     fn land(&mut self, mut course: Course) {
-        let amount = course.amount.expect("only a refund comes late");
+        let amount = course.record.amount.expect("only a refund comes late");
         course.deliveries = Deliveries::One(self.deliver(&course, 1, amount));
         if self.proceed(&mut course).is_none() {
             // It waits for another delivery under its key; nobody will collect it.
@@ -442,7 +444,7 @@ impl Bank {
     fn unsettled(&self, order: OrderIndex, shown: usize) -> Vec<(u32, RefundStatus)> {
         let failed = self.ledger.account(order).failed().iter();
         let failed = failed.map(|number| (*number, RefundStatus::Failed));
-        let pending = self.failing.iter().filter(|failing| failing.order == order);
+        let pending = self.failing.iter().filter(|failing| failing.record.order == order);
         let pending = pending.map(|failing| (failing.refund, RefundStatus::Pending));
         let mut unsettled: Vec<_> =
             failed.chain(pending).filter(|(number, _)| *number as usize <= shown).collect();

@@ -9,7 +9,7 @@ mod shared;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use self::delivery::{Course, Deliveries, Failing, Late, Told};
+use self::delivery::{Course, Failing, Late, Told};
 pub use self::shared::{BankGuard, SharedBank};
 use crate::{
     call::{
@@ -18,9 +18,7 @@ use crate::{
     },
     fault::{FaultLog, Injector, Plan},
     grade::{Evidence, Grade},
-    history::{
-        Armed, CallRecord, EVENTS_MAX, Event, Header, History, PlanChange, Remainder, TurnedAway,
-    },
+    history::{Armed, CallRecord, EVENTS_MAX, Event, Header, History, PlanChange, TurnedAway},
     ledger::{IdempotencyKey, Ledger, OrderIndex},
     money::{Amount, shorten},
     seed::Seed,
@@ -162,6 +160,37 @@ impl Bank {
     /// What has happened.
     pub fn history(&self) -> &History {
         &self.history
+    }
+
+    /// The lines of the history that were not taken yet, to be written to a file while the run goes on.
+    ///
+    /// The first time these are the lines so far. From then on the bank holds the lines that come until they
+    /// are taken, also those past [the bound](Self::with_events_max): what is written is whole.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use badbank::{Bank, Ticket, fault::Plan, grade::Grade, history::History};
+    ///
+    /// let ticket = Ticket::generate(7);
+    /// // Of all that happens ten events are kept.
+    /// let mut bank = Bank::with_events_max(&ticket, Plan::article().seed(7), 10);
+    /// let mut file = bank.drain_history();
+    /// for order in ticket.orders() {
+    ///     let _paid_or_not = bank.refund(order.id(), order.amount(), None);
+    ///     file += &bank.drain_history();
+    /// }
+    /// let grade = bank.grade("");
+    /// file += &bank.drain_history();
+    ///
+    /// let recorded = Grade::of(&History::parse(&file)?.history, None);
+    /// assert_eq!(recorded.extra_refunds(), grade.extra_refunds());
+    /// // In the file is what the bank has forgotten.
+    /// assert!(bank.history().is_cut() && !History::parse(&file)?.history.is_cut());
+    /// # Ok::<(), badbank::DocumentError>(())
+    /// ```
+    pub fn drain_history(&mut self) -> String {
+        self.history.drain()
     }
 
     /// The faulted calls so far.
@@ -332,8 +361,7 @@ impl Bank {
         self.land_all();
         self.finish_all();
         self.fail_all();
-        let remainder = self.history.is_cut().then(|| Box::new(self.remainder()));
-        self.history.note(Event::Settle(remainder));
+        self.history.note(Event::Settle);
         self.has_ended = true;
     }
 
@@ -384,26 +412,9 @@ impl Bank {
         let fault = self.injector.decide(operation, order, attempt);
         let number = self.history.call_count() + 1;
         let caller = request.caller;
-        let record =
-            CallRecord { number, operation, order, attempt, amount, key: key.clone(), caller };
-        let call = self.history.invoke(record, fault);
-        let told = Told::from(fault);
-        let deliveries = Deliveries::None;
-        self.dispatch(
-            Course {
-                call,
-                number,
-                order,
-                attempt,
-                amount,
-                key,
-                caller,
-                deliveries,
-                told,
-                fails_after: None,
-            },
-            fault,
-        )
+        let record = CallRecord { number, operation, order, attempt, amount, key, caller };
+        let call = self.history.invoke(&record, fault);
+        self.dispatch(Course::new(call, record, fault), fault)
     }
 
     /// Checks a request in the order of the design: key, order, amount, currency.
@@ -455,13 +466,6 @@ impl Bank {
                 self.open.insert(token, state);
             }
         }
-    }
-
-    fn remainder(&self) -> Remainder {
-        let orders = self.attempts.iter().zip(self.ledger.accounts());
-        let orders =
-            orders.map(|([reads, refunds], account)| (*reads, *refunds, account.held().collect()));
-        Remainder { calls: self.history.call_count(), orders: orders.collect() }
     }
 }
 

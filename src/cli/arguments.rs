@@ -144,7 +144,7 @@ pub(crate) struct RunArguments {
     /// The plan: a name that `badbank plan list` shows, or a JSON file.
     #[arg(long, value_name = "FILE|NAME", default_value = "article")]
     pub(crate) plan: String,
-    /// Write the run's history, as JSON lines, to a file.
+    /// Write the run's history, as JSON lines, to a file, while the run goes on.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "repeat"])]
     pub(crate) history: Option<PathBuf>,
     #[command(flatten)]
@@ -167,7 +167,7 @@ pub(crate) struct ReplayArguments {
     /// What the bank does past the balance, for a fault log [default: allow].
     #[arg(long, value_name = "MODE", value_parser = over_refund)]
     pub(crate) over_refund: Option<OverRefund>,
-    /// Write the run's history, as JSON lines, to a file.
+    /// Write the run's history, as JSON lines, to a file, while the run goes on.
     #[arg(long, value_name = "FILE")]
     pub(crate) history: Option<PathBuf>,
     #[command(flatten)]

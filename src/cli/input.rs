@@ -59,6 +59,9 @@ pub(super) fn history(path: &Path, text: &str) -> Result<History, CliError> {
     let read = History::parse(text).map_err(|error| refuse(path, &error))?;
     if let Some(warning) = &read.warning {
         output::warn(&format!("{}: {warning}", name(path).display()));
+    } else if !read.history.has_ended() {
+        let path = name(path).display();
+        output::warn(&format!("{path}: the run had not ended when its history was written"));
     }
     Ok(read.history)
 }

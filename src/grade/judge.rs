@@ -108,42 +108,10 @@ impl<'a> Evidence<'a> {
 
     /// The evidence of a recorded run.
     pub(crate) fn recorded(history: &'a History) -> Self {
-        let orders = history.header().ticket.orders();
-        let mut refunds: Vec<Vec<Amount>> =
-            orders.iter().map(|order| order.refunded().to_vec()).collect();
-        let mut attempts = vec![[0; 2]; orders.len()];
-        let mut reverted: Vec<Vec<u32>> = vec![Vec::new(); orders.len()];
-        for event in history.events() {
-            match event {
-                Event::Invoke(call) => {
-                    let call = history.call(*call);
-                    attempts[call.order.get()][call.operation as usize] += 1;
-                }
-                Event::Commit(call, ..) => {
-                    let call = history.call(*call);
-                    refunds[call.order.get()].extend(call.amount);
-                }
-                Event::Revert(call, number) => {
-                    reverted[history.call(*call).order.get()].push(*number);
-                }
-                Event::Settle(Some(rest)) => {
-                    for (place, (reads, asked, held)) in rest.orders.iter().enumerate() {
-                        refunds[place].clone_from(held);
-                        attempts[place] = [*reads, *asked];
-                    }
-                }
-                _ => {}
-            }
-        }
-        if !history.is_cut() {
-            for (refunds, reverted) in refunds.iter_mut().zip(&reverted) {
-                let numbered = (1_u32..).zip(std::mem::take(refunds));
-                *refunds = numbered
-                    .filter(|(number, _)| !reverted.contains(number))
-                    .map(|(_, amount)| amount)
-                    .collect();
-            }
-        }
+        let totals = history.totals();
+        let orders = totals.orders().iter();
+        let refunds = orders.clone().map(|order| order.held().collect()).collect();
+        let attempts = orders.map(|order| [order.reads, order.refunds_asked]).collect();
         Self { history, refunds, attempts }
     }
 

@@ -1,19 +1,20 @@
 //! A history as JSON lines, version 1.
 
-use std::fmt;
+use std::{fmt, iter};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Armed, CallIndex, Event, Failure, Header, History, PlanChange, Remainder, Replayed, Script,
-    Silence, read::in_words,
+    Armed, CallRecord, Event, Failure, Header, History, PlanChange, Replayed, Script, Silence,
+    Totals, read::in_words,
 };
 use crate::{
     call::{Operation, RefusalCode},
     fault::{Fault, PlanSettings},
+    ledger::OrderIndex,
     money::Amount,
     seed::Seed,
-    ticket::Ticket,
+    ticket::{OrderId, Ticket},
 };
 
 /// The first line.
@@ -92,7 +93,7 @@ pub(super) struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) plan: Option<PlanFields>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) remainder: Option<RemainderFields>,
+    pub(super) totals: Option<TotalsFields>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -105,17 +106,17 @@ pub(super) struct PlanFields {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RemainderFields {
+pub(super) struct TotalsFields {
     pub(super) calls: u64,
-    pub(super) orders: Vec<RemainderOrder>,
+    pub(super) orders: Vec<OrderTotalsFields>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RemainderOrder {
+pub(super) struct OrderTotalsFields {
     pub(super) get_order: u32,
     pub(super) refund: u32,
-    pub(super) refunds: Vec<String>,
+    pub(super) refunds: Vec<Option<String>>,
 }
 
 impl From<&Armed> for ArmedFields {
@@ -164,6 +165,10 @@ impl PlanFields {
 }
 
 impl Header {
+    pub(super) fn order_id(&self, order: OrderIndex) -> &OrderId {
+        self.ticket.orders()[order.get()].id()
+    }
+
     fn line(&self) -> HeaderLine<'_> {
         HeaderLine {
             badbank: "history",
@@ -174,71 +179,49 @@ impl Header {
             ticket: &self.ticket,
         }
     }
-}
 
-impl History {
-    /// The history as JSON lines, from the event of index `from` on; the header comes before the first.
-    pub fn lines_from(&self, from: usize) -> String {
-        let header = (from == 0).then(|| json_line(&self.header.line()));
-        let events = self.events.iter().enumerate().skip(from);
-        header
-            .into_iter()
-            .chain(events.map(|(index, event)| json_line(&self.line(index, event))))
-            .collect()
-    }
-
-    fn line(&self, index: usize, event: &Event) -> Line {
+    /// An event as a line; `call` is what the call asked for that it happened to.
+    pub(super) fn event_line(
+        &self,
+        index: usize,
+        event: &Event,
+        call: Option<&CallRecord>,
+        totals: Option<&Totals>,
+    ) -> String {
         let mut line =
             Line { seq: index as u64 + 1, event: event.word().to_owned(), ..Line::default() };
+        if let Some(call) = call {
+            self.name(&mut line, call);
+        }
         match event {
-            Event::Invoke(call) => {
-                self.name(&mut line, *call);
-                self.describe(&mut line, *call);
-            }
-            Event::Fault(call, fault) => {
-                self.name(&mut line, *call);
-                line.fault = Some(fault.to_string());
-            }
-            Event::Arrive(call, delivery) | Event::Land(call, delivery) => {
-                self.name(&mut line, *call);
+            Event::Invoke(_) => self.describe(&mut line, call),
+            Event::Fault(_, fault) => line.fault = Some(fault.to_string()),
+            Event::Arrive(_, delivery) | Event::Land(_, delivery) => {
                 line.delivery = Some(*delivery);
             }
-            Event::Commit(call, delivery, refund) => {
-                self.name(&mut line, *call);
-                self.describe(&mut line, *call);
+            Event::Commit(_, delivery, refund) => {
+                self.describe(&mut line, call);
                 line.delivery = Some(*delivery);
                 line.refund = Some(*refund);
             }
-            Event::Revert(call, refund) => {
-                self.name(&mut line, *call);
-                line.refund = Some(*refund);
-            }
-            Event::Replay(call, delivery, Replayed { order, number }) => {
-                self.name(&mut line, *call);
-                self.describe(&mut line, *call);
+            Event::Revert(_, refund) => line.refund = Some(*refund),
+            Event::Replay(_, delivery, Replayed { order, number }) => {
+                self.describe(&mut line, call);
                 line.delivery = Some(*delivery);
                 line.refund = Some(*number);
-                line.of =
-                    (*order != self.call(*call).order).then(|| self.order_id(*order).to_string());
+                let is_other = call.is_some_and(|call| call.order != *order);
+                line.of = is_other.then(|| self.order_id(*order).to_string());
             }
-            Event::Refuse(call, delivery, code) => {
-                self.name(&mut line, *call);
+            Event::Refuse(_, delivery, code) => {
                 line.delivery = Some(*delivery);
                 line.code = Some(code.as_str().to_owned());
             }
-            Event::Ok(call, shown) => {
-                self.name(&mut line, *call);
+            Event::Ok(_, shown) => {
                 line.shown = shown.map(|shown| shown.refunds);
                 line.hidden = shown.map(|shown| shown.hidden).filter(|hidden| *hidden > 0);
             }
-            Event::Fail(call, failure) => {
-                self.name(&mut line, *call);
-                line.code = Some(failure.as_str().to_owned());
-            }
-            Event::Info(call, silence) => {
-                self.name(&mut line, *call);
-                line.code = Some(silence.as_str().to_owned());
-            }
+            Event::Fail(_, failure) => line.code = Some(failure.as_str().to_owned()),
+            Event::Info(_, silence) => line.code = Some(silence.as_str().to_owned()),
             Event::TurnedAway(request) => {
                 line.op = request.operation;
                 line.order = request.order.as_ref().map(ToString::to_string);
@@ -249,47 +232,67 @@ impl History {
                     Some(PlanFields { settings: change.settings, armed: (&change.armed).into() });
             }
             Event::Report(text) => line.text = Some(text.to_string()),
-            Event::Settle(remainder) => {
-                line.remainder = remainder.as_ref().map(|rest| self.remainder(rest));
-            }
+            Event::Settle => line.totals = totals.map(|totals| self.totals(totals)),
             Event::Crash => {}
         }
-        line
+        json_line(&line)
     }
 
-    fn name(&self, line: &mut Line, call: CallIndex) {
-        let record = self.call(call);
-        line.call = Some(record.number);
-        line.op = Some(record.operation);
-        line.order = Some(self.order_id(record.order).to_string());
-        line.attempt = Some(record.attempt);
+    fn name(&self, line: &mut Line, call: &CallRecord) {
+        line.call = Some(call.number);
+        line.op = Some(call.operation);
+        line.order = Some(self.order_id(call.order).to_string());
+        line.attempt = Some(call.attempt);
     }
 
-    fn describe(&self, line: &mut Line, call: CallIndex) {
-        let record = self.call(call);
-        let currency = self.header.ticket.orders()[record.order.get()].currency();
-        line.key = record.key.as_ref().map(ToString::to_string);
-        line.caller = record.caller.map(|caller| caller.to_string());
-        line.amount = record.amount.map(|amount| amount.display(currency).to_string());
+    fn describe(&self, line: &mut Line, call: Option<&CallRecord>) {
+        let Some(call) = call else { return };
+        let currency = self.ticket.orders()[call.order.get()].currency();
+        line.key = call.key.as_ref().map(ToString::to_string);
+        line.caller = call.caller.map(|caller| caller.to_string());
+        line.amount = call.amount.map(|amount| amount.display(currency).to_string());
     }
 
-    fn remainder(&self, rest: &Remainder) -> RemainderFields {
-        let orders = rest.orders.iter().zip(self.header.ticket.orders());
-        let orders = orders.map(|((get_order, refund, refunds), order)| {
-            let text = |amount: &Amount| amount.display(order.currency()).to_string();
-            RemainderOrder {
-                get_order: *get_order,
-                refund: *refund,
-                refunds: refunds.iter().map(text).collect(),
+    fn totals(&self, totals: &Totals) -> TotalsFields {
+        let orders = totals.orders().iter().zip(self.ticket.orders());
+        let orders = orders.map(|(order, of)| {
+            let text = |amount: Amount| amount.display(of.currency()).to_string();
+            OrderTotalsFields {
+                get_order: order.reads,
+                refund: order.refunds_asked,
+                refunds: order.refunds.iter().map(|refund| refund.map(text)).collect(),
             }
         });
-        RemainderFields { calls: rest.calls, orders: orders.collect() }
+        TotalsFields { calls: totals.calls(), orders: orders.collect() }
+    }
+}
+
+impl History {
+    /// Header and events as JSON lines.
+    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
+        let totals = self.totals.as_deref();
+        let events = self.events.iter().enumerate().map(move |(index, event)| {
+            let call = event.call().map(|call| self.call(call));
+            self.header.event_line(index, event, call, totals)
+        });
+        iter::once(json_line(&self.header.line())).chain(events)
+    }
+
+    /// What a run that goes on has come to so far, where its events no longer tell.
+    fn last_line(&self) -> Option<String> {
+        let totals = self.totals.as_deref().filter(|_| !self.has_ended())?;
+        Some(json_line(&Line {
+            seq: self.events.len() as u64 + 1,
+            event: "cut".to_owned(),
+            totals: Some(self.header.totals(totals)),
+            ..Line::default()
+        }))
     }
 }
 
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.lines_from(0))
+        self.lines().chain(self.last_line()).try_for_each(|line| f.write_str(&line))
     }
 }
 
@@ -315,7 +318,7 @@ impl Event {
             Self::Plan(_) => "plan",
             Self::Crash => "crash",
             Self::Report(_) => "report",
-            Self::Settle(_) => "settle",
+            Self::Settle => "settle",
         }
     }
 }

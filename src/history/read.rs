@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Armed, CallIndex, CallRecord, Event, Failure, Header, History, Remainder, Replayed, Shown,
-    Silence, TurnedAway,
-    line::{ArmedFields, Line},
+    Armed, CallIndex, CallRecord, Event, Failure, Header, History, OrderTotals, Replayed, Shown,
+    Silence, Totals, TurnedAway,
+    line::{ArmedFields, Line, TotalsFields},
 };
 use crate::{
     call::Operation,
@@ -57,6 +57,7 @@ impl History {
             answered: BTreeSet::new(),
             attempts: Vec::new(),
             refunds: Vec::new(),
+            is_over: false,
         };
         let orders = reader.history.header.ticket.orders();
         reader.attempts = vec![[0; 2]; orders.len()];
@@ -117,13 +118,28 @@ struct Reader {
     attempts: Vec<[u32; 2]>,
     /// Refunds on each order so far.
     refunds: Vec<usize>,
+    /// Whether nothing may follow.
+    is_over: bool,
 }
 
 impl Reader {
     fn take(&mut self, line: &Line) -> Result<(), String> {
+        if self.is_over {
+            return Err("nothing comes after `cut`, which ends a history".to_owned());
+        }
         let expected = self.history.events.len() as u64 + 1;
         if line.seq != expected {
             return Err(format!("`seq` is {}, and {expected} comes next", line.seq));
+        }
+        if let Some(fields) = &line.totals {
+            let totals = self.totals(fields)?;
+            self.history.call_count = totals.calls();
+            self.history.totals = Some(Box::new(totals));
+            self.history.is_cut = true;
+        }
+        if line.event == "cut" {
+            self.is_over = true;
+            return need(line.totals.as_ref(), "totals").map(drop);
         }
         let event = self.event(line)?;
         match event {
@@ -132,10 +148,6 @@ impl Reader {
                 self.answer(call)?;
             }
             _ => {}
-        }
-        if let Event::Settle(Some(rest)) = &event {
-            self.history.is_cut = true;
-            self.history.call_count = rest.calls;
         }
         self.history.events.push(event);
         Ok(())
@@ -225,9 +237,7 @@ impl Reader {
             "plan" => Event::Plan(Box::new(need(line.plan.clone(), "plan")?.into_change()?)),
             "crash" => Event::Crash,
             "report" => Event::Report(need(line.text.as_deref(), "text")?.into()),
-            "settle" => Event::Settle(
-                line.remainder.as_ref().map(|_| self.remainder(line)).transpose()?.map(Box::new),
-            ),
+            "settle" => Event::Settle,
             other => return Err(unknown("event", other)),
         })
     }
@@ -348,24 +358,28 @@ impl Reader {
         Ok(call)
     }
 
-    fn remainder(&self, line: &Line) -> Result<Remainder, String> {
-        let fields = need(line.remainder.as_ref(), "remainder")?;
+    fn totals(&self, fields: &TotalsFields) -> Result<Totals, String> {
         let orders = self.history.header.ticket.orders();
         if fields.orders.len() != orders.len() {
             return Err(format!(
-                "`remainder` lists {} orders, and the ticket has {}",
+                "`totals` lists {} orders, and the ticket has {}",
                 fields.orders.len(),
                 orders.len()
             ));
         }
-        let rest = fields.orders.iter().zip(orders).map(|(rest, order)| {
-            let refunds = rest
-                .refunds
-                .iter()
-                .map(|text| Amount::read_back(text, order.currency()).map_err(in_words));
-            Ok((rest.get_order, rest.refund, refunds.collect::<Result<Vec<_>, String>>()?))
+        let totals = fields.orders.iter().zip(orders).map(|(order, of)| {
+            let read = |text: &Option<String>| {
+                let text = text.as_ref();
+                text.map(|text| Amount::read_back(text, of.currency()).map_err(in_words))
+                    .transpose()
+            };
+            Ok(OrderTotals {
+                reads: order.get_order,
+                refunds_asked: order.refund,
+                refunds: order.refunds.iter().map(read).collect::<Result<_, String>>()?,
+            })
         });
-        Ok(Remainder { calls: fields.calls, orders: rest.collect::<Result<_, String>>()? })
+        Ok(Totals::new(fields.calls, totals.collect::<Result<_, String>>()?))
     }
 }
 

@@ -162,21 +162,6 @@ fn at_the_end_what_is_under_way_finishes_and_then_what_is_late_lands_in_order() 
 }
 
 #[test]
-fn a_history_that_is_written_in_parts_is_the_same_text() {
-    let bank = eventful();
-    let history = bank.history();
-    let text = history.to_string();
-    for from in 1..history.events().len() {
-        let lines = text.split_inclusive('\n').count();
-        let rest = history.lines_from(from);
-        assert!(text.ends_with(&rest), "from {from}");
-        assert_eq!(rest.lines().count(), lines - 1 - from);
-    }
-    assert_eq!(history.lines_from(0), text);
-    assert_eq!(history.lines_from(history.events().len()), "");
-}
-
-#[test]
 fn a_history_cut_anywhere_in_its_last_line_is_read_up_to_there() {
     let text = fixture("histories/duplicate_delivery.jsonl");
     let whole = History::parse(&text).unwrap().history;

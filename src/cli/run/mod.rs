@@ -1,6 +1,7 @@
 //! `badbank run` and `badbank replay`: a program under test against a bank, graded.
 
 mod many;
+mod recorder;
 mod series;
 mod trial;
 
@@ -35,13 +36,14 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, CliError> {
     if arguments.plan != "article" {
         again.option("--plan", &arguments.plan);
     }
-    let task = Task::new(ticket, plan, &arguments.program, again)?;
+    let history = arguments.history.clone();
+    let task = Task::new(ticket, plan, &arguments.program, history, again)?;
     let runtime = runtime()?;
     let series = match (arguments.seeds, arguments.repeat) {
         (Some(range), _) => Series::Seeds(range),
         (None, Some(times)) => Series::Repeat(task.seed(), times),
         (None, None) => {
-            return runtime.block_on(one(task, arguments.history.as_deref(), &arguments.results));
+            return runtime.block_on(one(task, &arguments.results));
         }
     };
     runtime.block_on(many::many(task, series, arguments))
@@ -80,8 +82,9 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, CliError> {
     if let Some(mode) = arguments.over_refund {
         again.option("--over-refund", mode.as_str());
     }
-    let task = Task::new(Some(ticket), plan, &arguments.program, again)?;
-    runtime()?.block_on(one(task, arguments.history.as_deref(), &arguments.results))
+    let history = arguments.history.clone();
+    let task = Task::new(Some(ticket), plan, &arguments.program, history, again)?;
+    runtime()?.block_on(one(task, &arguments.results))
 }
 
 /// Refuses files that could not be written, before the program does anything.
@@ -97,11 +100,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
 }
 
 /// One run, shown in full.
-async fn one(
-    task: Task,
-    history: Option<&Path>,
-    results: &ResultArguments,
-) -> Result<Exit, CliError> {
+async fn one(task: Task, results: &ResultArguments) -> Result<Exit, CliError> {
     let interrupts = interrupts()?;
     let seed = task.seed();
     let trial = Arc::new(task).run(seed, Noise::Inherit, interrupts).await?;
@@ -111,11 +110,10 @@ async fn one(
         Format::Json => trial.json() + "\n",
         Format::Junit => junit::write([trial.suite()]),
     })?;
-    if let Some(path) = history {
-        output::file(path, &trial.history)?;
-    }
     let exit = wanted(trial.grade.verdict(), results.expect).max(trial.exit());
-    Ok(exit.max(snapshot(results, || trial.snapshot())?))
+    let compared = snapshot(results, || trial.snapshot())?;
+    trial.written?;
+    Ok(exit.max(compared))
 }
 
 /// Compares a run, or several, with the file that the command line names.

@@ -1,13 +1,13 @@
 //! One program against one bank.
 
-use std::{env, ffi::OsString, io::Write as _, sync::Arc, time::Duration};
+use std::{env, ffi::OsString, io::Write as _, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use quick_junit::TestSuite;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::Again;
+use super::{Again, recorder::Recorder};
 use crate::{
     cli::{
         arguments::ProgramArguments,
@@ -25,6 +25,9 @@ use crate::{
 /// Lines of the program's stderr that are shown when it ended badly.
 const LAST_WORDS: usize = 6;
 
+/// How long whoever interrupts a run waits for the rest of its history.
+const GRACE: Duration = Duration::from_secs(5);
+
 /// What is to be run, whatever the seed.
 #[derive(Debug)]
 pub(super) struct Task {
@@ -32,6 +35,8 @@ pub(super) struct Task {
     plan: Plan,
     command: Vec<OsString>,
     time_limit: Duration,
+    /// The file that the run's history is written to.
+    history: Option<PathBuf>,
     again: Again,
 }
 
@@ -43,7 +48,8 @@ pub(super) struct Trial {
     ticket: String,
     pub(super) grade: Grade,
     faults: FaultLog,
-    pub(super) history: String,
+    /// Whether its history could be written, if it was to be.
+    pub(super) written: Result<(), CliError>,
     ended: Ended,
     time_limit: Duration,
     replay: String,
@@ -72,6 +78,7 @@ impl Task {
         ticket: Option<Ticket>,
         plan: Plan,
         program: &ProgramArguments,
+        history: Option<PathBuf>,
         again: Again,
     ) -> Result<Self, CliError> {
         let command = match program.harness {
@@ -85,7 +92,7 @@ impl Task {
                 command
             }
         };
-        Ok(Self { ticket, plan, command, time_limit: program.time_limit, again })
+        Ok(Self { ticket, plan, command, time_limit: program.time_limit, history, again })
     }
 
     /// The seed of a run for which the command line names none.
@@ -98,7 +105,7 @@ impl Task {
         self: Arc<Self>,
         seed: Seed,
         noise: Noise,
-        mut interrupts: watch::Receiver<bool>,
+        interrupts: watch::Receiver<bool>,
     ) -> Result<Trial, CliError> {
         let plan = self.plan.clone().seed(seed);
         let name = plan.name().unwrap_or("unnamed").to_owned();
@@ -114,21 +121,22 @@ impl Task {
                 ("BADBANK_TICKET".to_owned(), file.path().into()),
             ],
         };
-        let interrupted = async move {
-            if interrupts.wait_for(|is_interrupted| *is_interrupted).await.is_err() {
-                std::future::pending::<()>().await;
-            }
+        let recorder = self.history.as_ref().map(|path| Recorder::start(path, run.clone()));
+        let limit = Some(self.time_limit);
+        let ended = program::run(&program, limit, noise, interruption(interrupts.clone())).await;
+        let graded = ended.map(|ended| {
+            let report = String::from_utf8_lossy(&ended.stdout).into_owned();
+            let (grade, faults) = run.with_bank(|bank| (bank.grade(&report), bank.fault_log()));
+            (ended, grade, faults)
+        });
+        let written = match recorder {
+            Some(recorder) => rest_of(recorder, interrupts).await,
+            None => Ok(()),
         };
-        let ended = program::run(&program, Some(self.time_limit), noise, interrupted).await;
-        let ended = ended.map_err(|error| match error {
+        let (ended, grade, faults) = graded.map_err(|error| match error {
             ProgramError::Interrupted => CliError::interrupted(),
             error => CliError::could_not_run(error),
         })?;
-        let report = String::from_utf8_lossy(&ended.stdout).into_owned();
-        let (grade, faults, history) = run.with_bank(|bank| {
-            let grade = bank.grade(&report);
-            (grade, bank.fault_log(), bank.history().to_string())
-        });
         server.shutdown().await;
         Ok(Trial {
             seed,
@@ -136,11 +144,29 @@ impl Task {
             ticket: ticket.id().to_string(),
             grade,
             faults,
-            history,
+            written,
             ended,
             time_limit: self.time_limit,
             replay: self.again.line(seed),
         })
+    }
+}
+
+/// Resolves when the command is interrupted.
+async fn interruption(mut interrupts: watch::Receiver<bool>) {
+    if interrupts.wait_for(|is_interrupted| *is_interrupted).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Waits for the rest of a history to be written, for whoever is interrupted only a moment.
+async fn rest_of(recorder: Recorder, interrupts: watch::Receiver<bool>) -> Result<(), CliError> {
+    tokio::select! { biased;
+        written = recorder.finish() => written,
+        () = async {
+            interruption(interrupts).await;
+            tokio::time::sleep(GRACE).await;
+        } => Err(CliError::interrupted()),
     }
 }
 

@@ -1,8 +1,16 @@
 //! What `--history` writes is graded and replayed.
 
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader, Read as _},
+    process::{Command, Stdio},
+};
+
+use badbank::history::History;
+use rustix::process::Signal;
 use serde_json::Value;
 
-use super::{Folder, Told};
+use super::{Folder, Told, fifo, interrupt::signal, within_patience};
 
 /// A folder with the history of a run that failed, and what was said of it.
 fn recorded() -> (Folder, Told) {
@@ -135,4 +143,99 @@ fn a_fault_log_alone_cannot_be_graded() {
     let told = folder.run("grade faults.txt").ends_with(2);
     assert!(told.stderr.contains("faults.txt is a fault log"), "{}", told.stderr);
     assert_eq!(told.stdout, "");
+}
+
+/// A program that refunds everything under keys, and then does not end before the pipe `fifo` is read.
+fn then_waits() -> String {
+    let badbank = shlex::try_quote(env!("CARGO_BIN_EXE_badbank")).unwrap();
+    format!("-- sh -c '{badbank} program keyed && echo up > fifo'")
+}
+
+#[test]
+fn a_history_is_written_while_its_run_goes_on() {
+    let folder = Folder::new();
+    let waits = fifo(&folder);
+    let history = folder.path("history");
+    assert!(Command::new("mkfifo").arg(&history).status().unwrap().success());
+    let arguments = format!("run --seed 21 --history history --format json {}", then_waits());
+    let mut command = folder.command(&arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let text = within_patience(move || {
+        let mut reader = BufReader::new(File::open(history).unwrap());
+        let mut text = String::new();
+        // All eight orders are paid, and the program still runs.
+        while text.matches(r#""event":"commit""#).count() < 8 {
+            assert!(reader.read_line(&mut text).unwrap() > 0, "{text}");
+        }
+        assert_eq!(fs::read_to_string(waits).unwrap(), "up\n");
+        reader.read_to_string(&mut text).unwrap();
+        text
+    });
+    let told = Told::from(within_patience(|| child.wait_with_output().unwrap())).ends_with(0);
+    let read = History::parse(&text).unwrap();
+    assert_eq!(read.warning, None);
+    assert!(read.history.has_ended());
+    let grade = Folder::with("run.jsonl", text).run("grade run.jsonl --format json").ends_with(0);
+    assert_eq!(grade.stderr, "");
+    assert_eq!(grade.json(), told.json()["grade"]);
+}
+
+/// Runs a program that waits when it has refunded everything, and interrupts it there.
+fn interrupt_while_it_waits(folder: &Folder, history: &str) -> Told {
+    let pipe = fifo(folder);
+    let program = then_waits().replace("> fifo", "> fifo && sleep 600");
+    let mut command = folder.command(&format!("run --seed 21 --history {history} {program}"));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    assert_eq!(within_patience(|| fs::read_to_string(pipe).unwrap()), "up\n");
+    signal(&child, Signal::INT);
+    within_patience(|| child.wait_with_output().unwrap()).into()
+}
+
+#[test]
+fn a_run_that_is_interrupted_leaves_the_history_so_far() {
+    let folder = Folder::with("run.jsonl", "an older history\n");
+    let told = interrupt_while_it_waits(&folder, "run.jsonl").ends_with(130);
+    assert_eq!(told.stdout, "");
+    let read = History::parse(&folder.read("run.jsonl")).unwrap();
+    assert_eq!(read.warning, None);
+    assert!(!read.history.has_ended());
+    let grade = folder.run("grade run.jsonl").ends_with(0);
+    let warning = "warning: run.jsonl: the run had not ended when its history was written";
+    assert!(grade.stderr.contains(warning), "{}", grade.stderr);
+    assert!(grade.stdout.contains("pass: 8 ok"), "{}", grade.stdout);
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_does_not_hold_up_an_interrupt() {
+    let folder = Folder::new();
+    let unread = folder.path("unread");
+    assert!(Command::new("mkfifo").arg(&unread).status().unwrap().success());
+    interrupt_while_it_waits(&folder, "unread").ends_with(130);
+}
+
+#[test]
+fn a_run_that_cannot_start_leaves_an_older_history_alone() {
+    let (folder, _) = recorded();
+    let before = folder.contents();
+    folder.run("run --seed 4 --history run.jsonl -- ./missing").ends_with(3);
+    folder.run("replay run.jsonl --history run.jsonl -- ./missing").ends_with(3);
+    assert_eq!(folder.contents(), before);
+}
+
+#[test]
+fn a_history_may_be_replayed_onto_itself() {
+    let (folder, run) = recorded();
+    let before = folder.read("run.jsonl");
+    let arguments = "replay run.jsonl --harness retries --history run.jsonl --format json";
+    assert_same(&folder.run(arguments).ends_with(1).json(), &run.json());
+    let events = |text: &str| text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(events(&folder.read("run.jsonl")), events(&before));
+}
+
+#[test]
+fn a_program_that_does_nothing_has_a_history_too() {
+    let folder = Folder::new();
+    folder.run("run --seed 4 --history run.jsonl -- true").ends_with(1);
+    let words: Vec<String> = folder.read("run.jsonl").lines().skip(1).map(str::to_owned).collect();
+    assert_eq!(words, [r#"{"seq":1,"event":"settle"}"#]);
 }
