@@ -179,6 +179,18 @@ fn recorded_runs() {
     let run = Trial::plan("everything", 7).drive(badbank::harness::Design::Retries);
     let mut documents = histories();
     documents.push(run.bank.history().to_string());
+    for has_ended in [false, true] {
+        let mut cut = Trial::orders(r#"{"id": "A-1", "amount": "42.50"}"#)
+            .script("A-1 refund #2", Fault::TIMEOUT)
+            .open_with(4);
+        for _ in 0..3 {
+            let _paid_or_not = cut.refund("A-1", "42.50", None);
+        }
+        if has_ended {
+            cut.settle();
+        }
+        documents.push(cut.history().to_string());
+    }
     for_all_texts(2000, documents, |text| match History::parse(text) {
         Ok(read) => judge_and_read_again(&read.history),
         Err(error) => assert_within(text, &error),
