@@ -4,7 +4,7 @@
 use std::fmt::{self, Write as _};
 
 use super::{
-    ByCurrency, CallCounts, Cause, EvidenceState, Grade, OrderGrade, OrderVerdict,
+    ByCurrency, CallCounts, Cause, EvidenceState, Grade, OrderGrade, OrderVerdict, Verdict,
     facts::{CallFacts, DeliveryFacts, End, Heard, OrderFacts},
 };
 use crate::{
@@ -209,7 +209,12 @@ nothing was asked of {}",
             1 => "; 1 extra refund".to_owned(),
             more => format!("; {more} extra refunds"),
         };
-        writeln!(f, "verdict   {}: {}{extra}{}", self.verdict, self.count(), self.money())?;
+        let doubt = match self.verdict {
+            Verdict::NotExposed => "; the faults that matter were not met, so this shows nothing",
+            Verdict::Pass | Verdict::Fail => "",
+        };
+        let (verdict, count, money) = (self.verdict, self.count(), self.money());
+        writeln!(f, "verdict   {verdict}: {count}{extra}{money}{doubt}")?;
         let truth = match self.report_true {
             Some(true) => "true",
             Some(false) => "false",

@@ -301,7 +301,10 @@ fn doing_nothing_fails_under_every_plan() {
 
 #[test]
 fn a_run_that_met_none_of_the_armed_faults_shows_nothing() {
-    assert_eq!(patient(armed("")).verdict(), Verdict::NotExposed);
+    let run = patient(armed(""));
+    assert_eq!(run.verdict(), Verdict::NotExposed);
+    let line = "\nverdict   not_exposed: 8 ok; the faults that matter were not met, so this shows nothing\n";
+    assert!(run.grade.to_string().contains(line), "{}", run.grade);
 }
 
 #[test]
