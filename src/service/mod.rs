@@ -25,7 +25,7 @@ pub use self::{
         BreakerError, BreakerLayer, BreakerService, DeadLetterLayer, DeadLetterService,
         DeadlineFuture, DeadlineLayer, DeadlineService, Guard, Guarded, GuardedFuture, KeyLayer,
         KeyService, OutboxLayer, OutboxService, Posted, RetryFuture, RetryLayer, RetryService,
-        Rule, RuleLayer, StoppingLayer, StoppingService,
+        StoppingLayer, StoppingService, Tally, TallyLayer,
     },
     inject::{Inject, InjectError, InjectLayer},
 };

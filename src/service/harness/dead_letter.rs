@@ -1,6 +1,6 @@
 //! Dead letters as a layer.
 
-use super::{guard::Guarded, rule::RuleLayer};
+use super::{guard::Guarded, tally::TallyLayer};
 use crate::harness::{DeadLetter, Letter};
 
 /// Sets work aside that has failed too often, and answers further calls for it with the worst error it met.
@@ -8,7 +8,7 @@ use crate::harness::{DeadLetter, Letter};
 /// What counts as one piece of work its first closure says: the intent of a request. An error that no
 /// further attempt would change sets it aside at once; a success, also of a call that was still under way,
 /// ends the count. A person looks at [`letters`](Self::letters) and takes work back with
-/// [`release`](Self::release). What is counted when, [`RuleLayer`] says.
+/// [`release`](Self::release). What is counted when, [`TallyLayer`] says.
 ///
 /// # Examples
 ///
@@ -49,7 +49,7 @@ use crate::harness::{DeadLetter, Letter};
 /// # Ok(())
 /// # }
 /// ```
-pub type DeadLetterLayer<N, C, E> = RuleLayer<DeadLetter, N, C, E>;
+pub type DeadLetterLayer<N, C, E> = TallyLayer<DeadLetter, N, C, E>;
 
 /// A service whose failing work a [`DeadLetterLayer`] sets aside.
 pub type DeadLetterService<S, N, C, E> = Guarded<S, DeadLetterLayer<N, C, E>>;

@@ -46,7 +46,7 @@ impl<S, G> Guarded<S, G> {
 
 impl<S, R, G> Service<R> for Guarded<S, G>
 where
-    S: Service<R>,
+    S: Service<R> + Clone,
     G: Guard<R, Result<S::Response, S::Error>>,
 {
     type Response = S::Response;
@@ -61,7 +61,11 @@ where
         let course = match self.guard.admit(&request) {
             // The pass is made before the call: if that panics, it is dropped like that of a caller who left.
             Ok(pass) => Course::Admitted { inner: self.inner.call(request), pass },
-            Err(answer) => Course::Answered { answer: Some(answer) },
+            Err(answer) => {
+                // Nor is the instance that was readied kept from others; its successor readies itself anew.
+                self.inner = self.inner.clone();
+                Course::Answered { answer: Some(answer) }
+            }
         };
         GuardedFuture { course, guard: self.guard.clone() }
     }

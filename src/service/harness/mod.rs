@@ -4,7 +4,7 @@
 //! what a request is and what an answer means; where a layer answers by itself, a closure makes the whole
 //! answer, be it an error or a response with a status.
 //!
-//! [`Guard`] is what those have in common that let a call through or answer it, and [`RuleLayer`] those that
+//! [`Guard`] is what those have in common that let a call through or answer it, and [`TallyLayer`] those that
 //! count by name.
 
 mod breaker;
@@ -14,8 +14,8 @@ mod guard;
 mod key;
 mod outbox;
 mod retry;
-mod rule;
 mod stopping;
+mod tally;
 
 pub use self::{
     breaker::{BreakerError, BreakerLayer, BreakerService},
@@ -25,6 +25,6 @@ pub use self::{
     key::{KeyLayer, KeyService},
     outbox::{OutboxLayer, OutboxService, Posted},
     retry::{RetryFuture, RetryLayer, RetryService},
-    rule::{Rule, RuleLayer},
     stopping::{StoppingLayer, StoppingService},
+    tally::{Tally, TallyLayer},
 };

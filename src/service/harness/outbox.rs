@@ -18,13 +18,13 @@ use crate::{
 
 /// Writes requests down under their intents and answers that it has; a worker sends them later.
 ///
-/// The service's answer is a [`Posted`], at once and whatever becomes of the service behind it. An answer to the
-/// act itself would have to be `no` for an act that the worker does later all the same. What moves no
-/// money, such as a read, has no place in an outbox and goes past it.
+/// The service's answer is a [`Posted`], at once and whatever becomes of the service behind it. It says nothing
+/// of the act: an error of today's attempt would be a lie once tomorrow's has paid. What moves no money,
+/// such as a read, has no place in an outbox and goes past it.
 ///
-/// [`OutboxService::drain`] is the worker. It acts on the intents, oldest first, until each is done or set
-/// aside in the [`DeadLetter`] for a person to look at. `intent` names a request, `put` puts the intent into it as its
-/// idempotency key, and `classify` says which [`CallError`] an answer to the act is.
+/// `intent` names a request, and `put` puts the intent into it as its idempotency key. The worker,
+/// [`OutboxService::drain`], acts on the intents, oldest first, until each is done or set aside in the
+/// [`DeadLetter`] for a person to look at; `classify` says which [`CallError`] an answer to an act is.
 ///
 /// An intent stays in the box until its act is known to have happened, so neither a writer that leaves nor a
 /// worker that dies in the middle of an act loses one: the act happens **at least once**, and only the
@@ -192,10 +192,10 @@ where
 {
     /// Acts on every intent in the box until all are done or set aside; gives how many it has done.
     ///
-    /// What fails goes to the end of the box and comes round again, without a wait: a
-    /// [`RetryLayer`](super::RetryLayer) behind the outbox waits. Each act has an instance of the service of its own; one that
-    /// fails to get ready was an attempt, with that error. Intents that are written meanwhile are acted on,
-    /// too. Dropping the future leaves what is under way in the box.
+    /// What fails comes round again behind the others, without a wait: a [`RetryLayer`](super::RetryLayer)
+    /// behind the outbox waits. Each act has an instance of the service of its own; one that fails to get
+    /// ready was an attempt, with that error. Intents that are written meanwhile are acted on, too. Dropping
+    /// the future leaves what is under way in the box.
     pub async fn drain(&mut self) -> usize {
         let Shared { turn, classify, .. } = &*self.layer.shared;
         let _turn = turn.lock().await;

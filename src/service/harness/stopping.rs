@@ -1,13 +1,13 @@
 //! A stopping rule as a layer.
 
-use super::{guard::Guarded, rule::RuleLayer};
+use super::{guard::Guarded, tally::TallyLayer};
 use crate::harness::StoppingRule;
 
 /// Answers calls that a [`StoppingRule`] has stopped with the worst error that they met, unsent.
 ///
 /// The name that its first closure gives a request has to stay the same however often the call is written
 /// anew, as its intent does; a read and a refund of one intent are two calls and need two names. What is
-/// counted when, [`RuleLayer`] says.
+/// counted when, [`TallyLayer`] says.
 ///
 /// # Examples
 ///
@@ -51,7 +51,7 @@ use crate::harness::StoppingRule;
 /// # Ok(())
 /// # }
 /// ```
-pub type StoppingLayer<N, C, E> = RuleLayer<StoppingRule, N, C, E>;
+pub type StoppingLayer<N, C, E> = TallyLayer<StoppingRule, N, C, E>;
 
 /// A service whose calls a [`StoppingLayer`] stops.
 pub type StoppingService<S, N, C, E> = Guarded<S, StoppingLayer<N, C, E>>;

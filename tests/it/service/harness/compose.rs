@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use badbank::{
     Bank, SharedBank, Ticket,
     agent::{Action, Agent, Manner, ToolCall, Turn},
-    call::{CallError, Reply},
+    call::{Answer, CallError, Reply},
     fault::Plan,
     grade::Verdict,
     harness::{
@@ -38,11 +38,11 @@ impl ToolRequest {
     }
 
     /// What a stopping rule knows it by.
-    fn name(&self) -> Option<String> {
-        Some(match self.call.action {
+    fn name(&self) -> String {
+        match self.call.action {
             Action::GetOrder => format!("get_order:{}", self.call.order),
             Action::Refund(_) => self.call.intent.clone(),
-        })
+        }
     }
 
     fn into_bank_request(self) -> BankRequest {
@@ -62,6 +62,15 @@ fn keys(key: Key) -> Keys<impl Fn(&ToolRequest, Sending) -> Option<String>> {
         ToolRequest::key as fn(&ToolRequest) -> Option<&str>,
         ToolRequest::put_key as fn(&mut ToolRequest, String),
     )
+}
+
+type Naming = fn(&ToolRequest) -> Option<String>;
+type Classifying = fn(&Answer) -> Option<CallError>;
+type Answering = fn(CallError) -> Answer;
+
+fn stopping(rule: StoppingRule) -> StoppingLayer<Naming, Classifying, Answering> {
+    let name: Naming = |request| Some(request.name());
+    StoppingLayer::new(rule, name, by_error as Classifying, Err as Answering)
 }
 
 /// An agent's whole work through a service; what it did, as the plain harness says it.
@@ -174,7 +183,7 @@ async fn a_stopping_rule_stops_what_the_plain_one_stops() {
         let rule = StoppingRule::after(2);
         let harness =
             Harness::with(Retry::never(), Key::Intent, SEED).with_stopping_rule(rule.clone());
-        let stopping = StoppingLayer::new(rule, ToolRequest::name, by_error, Err);
+        let stopping = stopping(rule);
         let layers = |bank| {
             ServiceBuilder::new()
                 .layer(stopping.clone())
@@ -197,7 +206,7 @@ async fn whole_stack(key: Key, seed: u64) -> (Verdict, u64, String) {
     let named = |request: &BankRequest| Some((request.operation(), request.order().clone()));
     let faults = InjectLayer::new(&plan, named, Err::<Reply, CallError>).unwrap();
     let service = ServiceBuilder::new()
-        .layer(StoppingLayer::new(StoppingRule::after(3), ToolRequest::name, by_error, Err))
+        .layer(stopping(StoppingRule::after(3)))
         .layer(keys(key))
         .layer(RetryLayer::new(Retry::default(), SEED, by_error))
         .layer(DeadlineLayer::new(Deadline::after(Duration::from_millis(500)), || {

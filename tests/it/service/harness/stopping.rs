@@ -109,6 +109,22 @@ async fn eight_tasks_share_the_count_and_what_is_under_way_already_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_caller_that_is_answered_by_the_layer_keeps_no_place_at_the_service() {
+    let gateway = Gateway::answering(&[503]);
+    let limited = ServiceBuilder::new().layer(stopping_after(1)).concurrency_limit(1);
+    let service = limited.service(gateway.clone());
+    let mut callers = vec![];
+    for order in ["A-1", "A-1", "A-1", "A-2"] {
+        // Each keeps its clone of the service.
+        callers.push(service.clone());
+        let caller = callers.last_mut().unwrap();
+        let Ok(ready) = caller.ready().await;
+        ready.call(Refund::of(order)).await.unwrap();
+    }
+    assert_eq!((gateway.asked().len(), gateway.paid()), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn below_retries_it_counts_attempts_and_above_them_calls() {
     let retries = || RetryLayer::new(Retry::default(), SEED, by_status);
     let below = Gateway::answering(&[503; 99]);

@@ -1,4 +1,4 @@
-//! A rule that counts calls by their names, as a layer.
+//! What keeps a tally of calls by their names, as a layer.
 
 use std::{
     fmt,
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Hears how the calls of each name went, and answers those that it has stopped.
-pub trait Rule {
+pub trait Tally {
     /// The error with which a call is to be answered, if it is not to be sent.
     fn answer(&mut self, name: &str) -> Option<CallError>;
 
@@ -22,7 +22,7 @@ pub trait Rule {
     fn note(&mut self, name: &str, outcome: &Result<(), CallError>);
 }
 
-impl Rule for StoppingRule {
+impl Tally for StoppingRule {
     fn answer(&mut self, name: &str) -> Option<CallError> {
         Self::answer(self, name)
     }
@@ -32,7 +32,7 @@ impl Rule for StoppingRule {
     }
 }
 
-impl Rule for DeadLetter {
+impl Tally for DeadLetter {
     fn answer(&mut self, intent: &str) -> Option<CallError> {
         self.letter(intent).map(|letter| letter.error.clone())
     }
@@ -42,51 +42,51 @@ impl Rule for DeadLetter {
     }
 }
 
-/// Asks a [`Rule`] before each call and tells it how the call went; clones share the rule.
+/// Asks a [`Tally`] before each call and tells it how the call went; clones share the tally.
 ///
 /// [`StoppingLayer`](super::StoppingLayer) and [`DeadLetterLayer`](super::DeadLetterLayer) are such layers.
 ///
 /// A call is let through when the service is called and counted when it is answered: of several that are
 /// under way at once all are sent, and one whose future is dropped counts nothing. Above a
-/// [`RetryLayer`](super::RetryLayer) the rule counts calls, below it attempts; there the retries of a stopped
+/// [`RetryLayer`](super::RetryLayer) calls are counted, below it attempts; there the retries of a stopped
 /// call go on, but none of them is sent.
 ///
 /// # Determinism
 ///
 /// Everything follows from the order of calls and answers.
-pub struct RuleLayer<T, N, C, E> {
+pub struct TallyLayer<T, N, C, E> {
     shared: Arc<Shared<T, N, C, E>>,
 }
 
 struct Shared<T, N, C, E> {
-    rule: Mutex<T>,
+    tally: Mutex<T>,
     name: N,
     classify: C,
     answer: E,
 }
 
-impl<T, N, C, E> RuleLayer<T, N, C, E> {
-    /// The layer of a rule, which may have counted already.
+impl<T, N, C, E> TallyLayer<T, N, C, E> {
+    /// The layer of a tally, which may have counted already.
     ///
-    /// `name` says under which name the rule counts a request; one without a name passes uncounted. `classify`
+    /// `name` says under which name a request is counted; one without a name passes uncounted. `classify`
     /// says which [`CallError`] an answer is, and `answer` makes the answer to a call that is not sent.
-    pub fn new<R, A>(rule: T, name: N, classify: C, answer: E) -> Self
+    pub fn new<R, A>(tally: T, name: N, classify: C, answer: E) -> Self
     where
         N: Fn(&R) -> Option<String>,
         C: Fn(&A) -> Option<CallError>,
         E: Fn(CallError) -> A,
     {
-        Self { shared: Arc::new(Shared { rule: Mutex::new(rule), name, classify, answer }) }
+        Self { shared: Arc::new(Shared { tally: Mutex::new(tally), name, classify, answer }) }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, T> {
-        self.shared.rule.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<R, A, T, N, C, E> Guard<R, A> for RuleLayer<T, N, C, E>
+impl<R, A, T, N, C, E> Guard<R, A> for TallyLayer<T, N, C, E>
 where
-    T: Rule,
+    T: Tally,
     N: Fn(&R) -> Option<String>,
     C: Fn(&A) -> Option<CallError>,
     E: Fn(CallError) -> A,
@@ -107,19 +107,19 @@ where
     }
 }
 
-impl<T, N, C, E> Clone for RuleLayer<T, N, C, E> {
+impl<T, N, C, E> Clone for TallyLayer<T, N, C, E> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
     }
 }
 
-impl<T: fmt::Debug, N, C, E> fmt::Debug for RuleLayer<T, N, C, E> {
+impl<T: fmt::Debug, N, C, E> fmt::Debug for TallyLayer<T, N, C, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RuleLayer").field("rule", &self.shared.rule).finish_non_exhaustive()
+        f.debug_struct("TallyLayer").field("tally", &self.shared.tally).finish_non_exhaustive()
     }
 }
 
-impl<S, T, N, C, E> Layer<S> for RuleLayer<T, N, C, E> {
+impl<S, T, N, C, E> Layer<S> for TallyLayer<T, N, C, E> {
     type Service = Guarded<S, Self>;
 
     fn layer(&self, inner: S) -> Guarded<S, Self> {
