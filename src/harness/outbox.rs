@@ -83,15 +83,19 @@ impl<T> Outbox<T> {
 
     /// Takes what came of an act: strikes its intent out, or puts it at the end, where it holds up nobody.
     ///
-    /// Says whether the act is done. Of what has failed, `dead` hears whether it is to be set aside.
+    /// `dead` counts the failures, and none of an intent that somebody else has struck out in the meantime.
+    /// Says whether this act has done it.
     pub fn conclude<A>(
         &mut self,
         intent: &str,
         outcome: &Result<A, CallError>,
         dead: &mut DeadLetter,
     ) -> bool {
+        let Some(act) = self.done(intent) else {
+            return false;
+        };
         dead.note(intent, outcome);
-        if let Some(act) = self.done(intent).filter(|_| outcome.is_err()) {
+        if outcome.is_err() {
             self.open.push_back((intent.to_owned(), act));
         }
         outcome.is_ok()

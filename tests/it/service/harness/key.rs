@@ -1,23 +1,23 @@
 //! Keys as a layer, above retries and below.
 
 use badbank::{
-    call::Reply,
+    call::{CallError, Reply},
     fault::Plan,
     harness::{Key, Retry, Sending},
-    service::{BankRequest, BankService, KeyLayer, KeyService, RetryLayer},
+    service::{BankRequest, BankService, KeyLayer, RetryLayer},
 };
 use tower::{Layer, ServiceBuilder, ServiceExt};
 
 use super::{
     SEED,
-    gateway::{Gateway, ORDERS, Refund, by_status, eight_at_once, send},
+    gateway::{Gateway, ORDERS, Refund, Response, by_status, eight_at_once, send},
     open,
 };
 
-type Naming<F> = KeyLayer<F, fn(&Refund) -> Option<&str>, fn(&mut Refund, String)>;
+type Keys<F> = KeyLayer<F, fn(&Refund) -> Option<&str>, fn(&mut Refund, String)>;
 
 /// Keys of a kind for a service that is not ours.
-fn keys(key: Key) -> Naming<impl Fn(&Refund, Sending) -> Option<String>> {
+fn keys(key: Key) -> Keys<impl Fn(&Refund, Sending) -> Option<String>> {
     KeyLayer::new(
         move |refund: &Refund, sending| key.of(refund, sending),
         Refund::key as fn(&Refund) -> Option<&str>,
@@ -25,7 +25,7 @@ fn keys(key: Key) -> Naming<impl Fn(&Refund, Sending) -> Option<String>> {
     )
 }
 
-fn retries() -> RetryLayer<impl Fn(&super::gateway::Response) -> Option<badbank::call::CallError>> {
+fn retries() -> RetryLayer<impl Fn(&Response) -> Option<CallError>> {
     RetryLayer::new(Retry::default(), SEED, by_status)
 }
 
@@ -101,14 +101,9 @@ async fn a_key_that_a_request_bears_already_stays() {
 async fn a_read_of_the_bank_passes_without_a_key() {
     let (ticket, bank) = open(Plan::calm());
     let order = &ticket.orders()[0];
-    let service = KeyService::clone(
-        &KeyLayer::new(
-            |request: &BankRequest, _| Some(format!("refund:{}", request.order())),
-            BankRequest::key,
-            BankRequest::put_key,
-        )
-        .layer(BankService::new(bank.clone())),
-    );
+    let intent = |request: &BankRequest, _| Some(format!("refund:{}", request.order()));
+    let service = KeyLayer::new(intent, BankRequest::key, BankRequest::put_key)
+        .layer(BankService::new(bank.clone()));
     let read = service.clone().oneshot(BankRequest::get_order(order.id())).await;
     assert!(matches!(read, Ok(Reply::Order(_))));
     for is_replay in [false, true] {

@@ -133,6 +133,23 @@ async fn what_is_set_aside_stays_in_the_box_until_a_person_releases_it_or_strike
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_person_strikes_out_in_mid_act_leaves_no_letter() {
+    let gateway = Gateway::answering(&[422]);
+    let layer = outbox(Outbox::default(), 1);
+    let mut service = layer.layer(gateway.clone());
+    post(&mut service, Refund::of("A-1")).await;
+    let person = async {
+        tokio::time::sleep(ANSWER / 2).await;
+        assert!(layer.done("pay back A-1").is_some());
+    };
+    let (done, ()) = tokio::join!(service.drain(), person);
+    assert_eq!((done, layer.letters()), (0, vec![]));
+    assert_eq!(post(&mut service, Refund::of("A-1")).await, Posted::Written);
+    assert_eq!(service.drain().await, 1);
+    assert_eq!(gateway.paid(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_worker_that_is_dropped_in_mid_act_leaves_the_intent_and_its_key_makes_the_act_once() {
     let settings = PlanSettings { latency_ms: 100, ..PlanSettings::default() };
     let (ticket, bank) = open(Plan::calm().with_settings(settings));

@@ -1,7 +1,7 @@
 //! A stopping rule as a layer.
 
 use badbank::{
-    call::Operation,
+    call::{CallError, Operation},
     fault::{Fault, Plan, Rule},
     harness::{Keyed, Retry, StoppingRule},
     service::{BankRequest, BankService, RetryLayer, StoppingLayer},
@@ -11,7 +11,8 @@ use tower::{Layer, Service, ServiceBuilder, ServiceExt};
 use super::{
     SEED, by_error,
     gateway::{
-        Gateway, ORDERS, Refund, Response, by_status, eight_at_once, respond, send, send_and_leave,
+        ANSWER, Gateway, ORDERS, Refund, Response, by_status, eight_at_once, respond, send,
+        send_and_leave,
     },
     open,
 };
@@ -19,8 +20,8 @@ use crate::trial::held;
 
 type Layered = StoppingLayer<
     fn(&Refund) -> Option<String>,
-    fn(&Response) -> Option<badbank::call::CallError>,
-    fn(badbank::call::CallError) -> Response,
+    fn(&Response) -> Option<CallError>,
+    fn(CallError) -> Response,
 >;
 
 /// A rule before a service that is not ours; it does not know the requests on no order.
@@ -118,8 +119,8 @@ async fn a_caller_that_is_answered_by_the_layer_keeps_no_place_at_the_service() 
         // Each keeps its clone of the service.
         callers.push(service.clone());
         let caller = callers.last_mut().unwrap();
-        let Ok(ready) = caller.ready().await;
-        ready.call(Refund::of(order)).await.unwrap();
+        let ready = tokio::time::timeout(ANSWER, caller.ready()).await.expect("there is a place");
+        ready.unwrap().call(Refund::of(order)).await.unwrap();
     }
     assert_eq!((gateway.asked().len(), gateway.paid()), (2, 1));
 }
