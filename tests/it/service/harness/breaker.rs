@@ -234,7 +234,7 @@ async fn a_shared_breaker_decides_as_one_alone() {
     let (alone, shared) = (breaker(), shared(&folder.path().join("log"), from_noon()));
     let asked = Arc::new(AtomicU64::new(0));
     let [mut one, mut other] = [&alone, &shared].map(|layer| layer.layer(backend(&asked)));
-    // Bursts of three failures, with successes in between and pauses of three lengths after each.
+    // Four failures and three successes in turn, with rests of none, half and all of the pause.
     for call in 0..90 {
         let ask = if call % 7 < 4 { Ask::Fail } else { Ask::Succeed };
         let told = tokio::join!(send(&mut one, ask), send(&mut other, ask));
