@@ -52,8 +52,8 @@
 //! - [`bank`]: ledger, injector and history as one.
 //! - [`grade`]: the verdict, from evidence alone.
 //! - `http`: the bank on the wire, and a client.
-//! - `service`: the bank as a tower service, and the injector as a layer for anybody's service; retries, deadlines and
-//!   breakers as layers before it.
+//! - `service`: the bank as a tower service, and the injector as a layer for anybody's service; retries, keys,
+//!   deadlines, breakers, stopping rules, dead letters and an outbox as layers before it.
 //! - [`harness`], [`agent`]: the reference designs, which see a service and nothing else.
 //! - [`lab`]: experiments that measure which designs pay twice.
 //! - [`stats`]: intervals for what is counted over many runs.

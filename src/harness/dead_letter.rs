@@ -46,20 +46,35 @@ impl DeadLetter {
         Self { attempts_max, letters: BTreeMap::new() }
     }
 
+    /// Takes the outcome of an attempt; says whether the work is set aside now.
+    ///
+    /// A success ends the count, an error that is worth another attempt is counted, and what no further
+    /// attempt would change is set aside at once.
+    pub fn note<T>(&mut self, intent: &str, outcome: &Result<T, CallError>) -> bool {
+        match outcome {
+            Ok(_) => self.succeeded(intent),
+            Err(error) if error.is_retryable() => {
+                self.failed(intent, error);
+            }
+            Err(error) => self.set_aside(intent, error),
+        }
+        self.is_set_aside(intent)
+    }
+
     /// Notes that an attempt has failed; says whether the work is set aside now.
     pub fn failed(&mut self, intent: &str, error: &CallError) -> bool {
         let attempts_max = self.attempts_max;
-        let letter = self.note(intent, error);
+        let letter = self.count(intent, error);
         letter.is_dead |= letter.attempts >= attempts_max;
         letter.is_dead
     }
 
     /// Notes that an attempt has failed in a way that no further attempt would change.
     pub fn set_aside(&mut self, intent: &str, error: &CallError) {
-        self.note(intent, error).is_dead = true;
+        self.count(intent, error).is_dead = true;
     }
 
-    fn note(&mut self, intent: &str, error: &CallError) -> &mut Letter {
+    fn count(&mut self, intent: &str, error: &CallError) -> &mut Letter {
         let letter = self.letters.entry(intent.to_owned()).or_insert_with(|| Letter {
             intent: intent.to_owned(),
             attempts: 0,
@@ -80,7 +95,12 @@ impl DeadLetter {
 
     /// Whether work is set aside.
     pub fn is_set_aside(&self, intent: &str) -> bool {
-        self.letters.get(intent).is_some_and(|letter| letter.is_dead)
+        self.letter(intent).is_some()
+    }
+
+    /// What is known of work that is set aside.
+    pub fn letter(&self, intent: &str) -> Option<&Letter> {
+        self.letters.get(intent).filter(|letter| letter.is_dead)
     }
 
     /// The work that is set aside, by intent, for a person to look at.
@@ -103,6 +123,9 @@ impl fmt::Display for Letter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::{Refusal, RefusalCode};
+
+    const UNAVAILABLE: Result<(), CallError> = Err(CallError::Unavailable);
 
     #[test]
     fn what_is_released_gets_all_its_attempts_again() {
@@ -119,9 +142,18 @@ mod tests {
     #[test]
     fn a_success_ends_the_count() {
         let mut dead = DeadLetter::after(2);
-        dead.failed("a", &CallError::Unavailable);
-        dead.succeeded("a");
-        assert!(!dead.failed("a", &CallError::Unavailable));
+        assert!(!dead.note("a", &UNAVAILABLE));
+        assert!(!dead.note("a", &Ok(())));
+        assert!(!dead.note("a", &UNAVAILABLE));
         assert_eq!(dead.letters().count(), 0);
+        assert!(dead.note("a", &UNAVAILABLE));
+    }
+
+    #[test]
+    fn what_no_further_attempt_would_change_is_set_aside_at_once() {
+        let refusal = Refusal::new(RefusalCode::OverRefund, "no").into();
+        let mut dead = DeadLetter::after(2);
+        assert!(dead.note("a", &Err::<(), _>(refusal)));
+        assert_eq!(dead.letter("a").map(|letter| letter.attempts), Some(1));
     }
 }

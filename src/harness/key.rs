@@ -102,18 +102,71 @@ impl Key {
     /// # Determinism
     ///
     /// It follows from the call and, for [`Key::Fresh`] alone, from `sending`.
-    pub fn of(self, call: &ToolCall, sending: Sending) -> Option<String> {
+    pub fn of(self, call: &(impl Keyed + ?Sized), sending: Sending) -> Option<String> {
         let Sending { attempt, life } = sending;
         match self {
             Self::None => None,
-            Self::Fresh => Some(format!("{}/{life}-{attempt}", call.id)),
-            Self::CallId => Some(call.id.to_string()),
+            Self::Fresh => Some(format!("{}/{life}-{attempt}", call.id())),
+            Self::CallId => Some(call.id()),
             Self::RawArguments => Some(hash(&call.arguments())),
             Self::Arguments => Some(hash(&call.canonical_arguments())),
-            Self::Order => Some(format!("refund:{}", call.order)),
+            Self::Order => Some(format!("refund:{}", call.order())),
             Self::Model => Some(call.chosen_key()),
-            Self::Intent => Some(call.intent.clone()),
+            Self::Intent => Some(call.intent()),
         }
+    }
+}
+
+/// A refund as somebody wrote it, with all that a key can be made of.
+///
+/// A [`ToolCall`] is one; a request of a service that is not ours can be another.
+pub trait Keyed {
+    /// Its name, which no other call of its program has; written anew, it has another.
+    fn id(&self) -> String;
+
+    /// The order, or whatever else it is refunded on.
+    fn order(&self) -> String;
+
+    /// What it is for, in words that stay the same however often it is written anew.
+    fn intent(&self) -> String;
+
+    /// Its arguments as they were written.
+    fn arguments(&self) -> String;
+
+    /// What its arguments mean, in one way of writing it; as they were written, if there is but one.
+    fn canonical_arguments(&self) -> String {
+        self.arguments()
+    }
+
+    /// The key that whoever wrote it chose; what it is for, if nobody chose another.
+    fn chosen_key(&self) -> String {
+        self.intent()
+    }
+}
+
+impl Keyed for ToolCall {
+    fn id(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn order(&self) -> String {
+        self.order.to_string()
+    }
+
+    fn intent(&self) -> String {
+        self.intent.clone()
+    }
+
+    fn arguments(&self) -> String {
+        Self::arguments(self)
+    }
+
+    fn canonical_arguments(&self) -> String {
+        Self::canonical_arguments(self)
+    }
+
+    fn chosen_key(&self) -> String {
+        Self::chosen_key(self)
     }
 }
 

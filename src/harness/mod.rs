@@ -32,7 +32,7 @@ pub use self::{
     dead_letter::{DeadLetter, Letter},
     deadline::Deadline,
     design::{Design, DesignError},
-    key::{Key, KeyKindError, Sending},
+    key::{Key, KeyKindError, Keyed, Sending},
     outbox::Outbox,
     retry::{Retry, Retrying, Step},
     stopping::StoppingRule,

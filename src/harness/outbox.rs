@@ -75,31 +75,45 @@ impl<T> Outbox<T> {
         self.open.is_empty()
     }
 
+    /// The oldest intent that is not set aside, and its act: what a worker acts on next.
+    pub fn next_open(&self, dead: &DeadLetter) -> Option<(&str, &T)> {
+        let mut entries = self.open.iter().map(|(intent, act)| (intent.as_str(), act));
+        entries.find(|(intent, _)| !dead.is_set_aside(intent))
+    }
+
+    /// Takes what came of an act: strikes its intent out, or puts it at the end, where it holds up nobody.
+    ///
+    /// `dead` counts the failures, and none of an intent that somebody else has struck out in the meantime.
+    /// Says whether this act has done it.
+    pub fn conclude<A>(
+        &mut self,
+        intent: &str,
+        outcome: &Result<A, CallError>,
+        dead: &mut DeadLetter,
+    ) -> bool {
+        let Some(act) = self.done(intent) else {
+            return false;
+        };
+        dead.note(intent, outcome);
+        if outcome.is_err() {
+            self.open.push_back((intent.to_owned(), act));
+        }
+        outcome.is_ok()
+    }
+
     /// Acts on every intent, which is handed in as the key, until all are done or set aside.
     ///
-    /// What fails goes to the end and comes round again, so it holds up nobody; after the attempts that
-    /// `dead` allows it, or after a refusal, which no attempt would change, it is left to a person. Gives
-    /// how many were done; those set aside stay in the box.
+    /// What fails comes round again, until `dead` sets it aside for a person. Gives how many were done; those
+    /// set aside stay in the box.
     pub fn drain(
         &mut self,
         dead: &mut DeadLetter,
         mut act: impl FnMut(&str, &T) -> Result<(), CallError>,
     ) -> usize {
         let before = self.len();
-        let is_open = |dead: &DeadLetter, (intent, _): &(String, T)| !dead.is_set_aside(intent);
-        while let Some(place) = self.open.iter().position(|entry| is_open(dead, entry)) {
-            let Some((intent, payload)) = self.open.remove(place) else { break };
-            match act(&intent, &payload) {
-                Ok(()) => dead.succeeded(&intent),
-                Err(error) => {
-                    if error.is_retryable() {
-                        dead.failed(&intent, &error);
-                    } else {
-                        dead.set_aside(&intent, &error);
-                    }
-                    self.open.push_back((intent, payload));
-                }
-            }
+        while let Some((intent, payload)) = self.next_open(dead) {
+            let (outcome, intent) = (act(intent, payload), intent.to_owned());
+            self.conclude(&intent, &outcome, dead);
         }
         before - self.len()
     }

@@ -67,6 +67,21 @@ impl BankRequest {
         }
     }
 
+    /// The idempotency key that it bears.
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::GetOrder { .. } => None,
+            Self::Refund { key, .. } => key.as_deref(),
+        }
+    }
+
+    /// Gives it a key, in place of the one that it bore; a read bears none.
+    pub fn put_key(&mut self, new: String) {
+        if let Self::Refund { key, .. } = self {
+            *key = Some(new);
+        }
+    }
+
     /// The same as the bank takes it.
     pub fn as_request(&self) -> Request<'_> {
         match self {

@@ -6,8 +6,10 @@
 //!
 //! Both answer on tokio, and neither lets work die with its caller: a client that leaves cancels nothing.
 //!
-//! On the client's side [`RetryLayer`], [`DeadlineLayer`] and [`BreakerLayer`] put parts of the
-//! [`harness`](crate::harness) before such a service.
+//! On the client's side stand parts of the [`harness`](crate::harness), before any service: [`RetryLayer`],
+//! [`KeyLayer`], [`DeadlineLayer`], [`BreakerLayer`], [`StoppingLayer`], [`DeadLetterLayer`] and [`OutboxLayer`].
+//! Their closures say what a request is and what an answer means; where a layer answers by itself, a closure
+//! makes the whole answer, be it an error or a response with a status.
 
 mod bank;
 mod desk;
@@ -20,8 +22,10 @@ pub use self::{
     bank::{BankFuture, BankRequest, BankService},
     future::InjectFuture,
     harness::{
-        BreakerFuture, BreakerLayer, BreakerService, DeadlineFuture, DeadlineLayer,
-        DeadlineService, RetryFuture, RetryLayer, RetryService,
+        BreakerError, BreakerLayer, BreakerService, DeadLetterLayer, DeadLetterService,
+        DeadlineFuture, DeadlineLayer, DeadlineService, Guard, Guarded, GuardedFuture, KeyLayer,
+        KeyService, OutboxLayer, OutboxService, Posted, RetryFuture, RetryLayer, RetryService,
+        StoppingLayer, StoppingService, Tally, TallyLayer,
     },
     inject::{Inject, InjectError, InjectLayer},
 };

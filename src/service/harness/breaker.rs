@@ -2,27 +2,34 @@
 
 use std::{
     fmt,
-    future::Future,
-    pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, ready},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use pin_project_lite::pin_project;
 use tower_layer::Layer;
-use tower_service::Service;
 
-use crate::harness::{Admission, Change, CircuitBreaker, Permit, Signal, Status, Timestamp};
+use super::guard::{Guard, Guarded};
+use crate::harness::{
+    Admission, CircuitBreaker, EvidenceError, Permit, SharedBreaker, Signal, Status, Timestamp,
+};
 
-/// Asks a [`CircuitBreaker`] before each call and tells it how the call went; clones share the breaker.
+/// Asks a breaker before each call and tells it how the call went; clones share the breaker.
 ///
-/// `clock` is read under the breaker's lock and must not call the layer. `classify` says what an answer
-/// tells about the backend, and `refused` makes the service's error of the time before which the breaker
-/// lets no call through. Nothing has been sent then.
+/// It is a [`CircuitBreaker`] of this process, or a [`SharedBreaker`] with the evidence of several. `clock`
+/// is read under the breaker's lock and must not call the layer. `classify` says what an answer tells about
+/// the backend, and `answer` makes the service's answer of a [`BreakerError`]. Nothing has been sent then.
 ///
 /// A call is admitted when the service is called. One whose future is dropped before its answer has come
 /// says nothing: it is recorded as [`Signal::Neutral`], and if it was the probe, the next call is.
 /// A service that fails to get ready has not been called, and does not count.
+///
+/// Where the evidence log of a shared breaker cannot be used, the layer **fails closed**: nobody can say
+/// whether the circuit is open, so nothing is sent, and the caller is told why. The answer to a call that
+/// was sent is never held back for the log's sake, for the money may have moved; an outcome that could not
+/// be recorded is counted in [`unrecorded`](Self::unrecorded). The file is read and written where the
+/// service is called and where its future answers or is dropped, which blocks the thread meanwhile.
 ///
 /// # Examples
 ///
@@ -52,7 +59,7 @@ use crate::harness::{Admission, Change, CircuitBreaker, Permit, Signal, Status, 
 ///     breaker,
 ///     move || noon,
 ///     |answer: &Answer| Signal::of(answer),
-///     |_until| CallError::Unavailable,
+///     |_not_sent| Err(CallError::Unavailable),
 /// );
 /// let mut service = ServiceBuilder::new().layer(layer).service(BankService::new(bank.clone()));
 /// let refund = BankRequest::refund(order.id(), order.amount(), None);
@@ -70,130 +77,164 @@ use crate::harness::{Admission, Change, CircuitBreaker, Permit, Signal, Status, 
 pub struct BreakerLayer<C, E> {
     circuit: Arc<Circuit>,
     classify: Arc<C>,
-    refused: Arc<E>,
+    answer: Arc<E>,
 }
 
-/// The breaker and the one clock that it knows.
-struct Circuit {
-    breaker: Mutex<CircuitBreaker>,
-    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
-}
-
-impl Circuit {
-    /// The time is read under the lock, so that no failure lies in the future of whoever waited for it.
-    fn lock(&self) -> (MutexGuard<'_, CircuitBreaker>, Timestamp) {
-        let breaker = self.breaker.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = (self.clock)();
-        (breaker, now)
-    }
-
-    fn admit(&self) -> Admission {
-        let (mut breaker, now) = self.lock();
-        breaker.admit(now)
-    }
-
-    fn record(&self, permit: Permit, signal: Signal) -> Option<Change> {
-        let (mut breaker, now) = self.lock();
-        breaker.record(permit, signal, now)
-    }
+/// Why a [`BreakerLayer`] has not sent a call.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BreakerError {
+    /// The circuit is open, or another call is its probe.
+    #[error("the circuit is open")]
+    Open {
+        /// The time before which it lets no call through.
+        until: Timestamp,
+    },
+    /// Nobody can say whether it is open.
+    #[error("whether the circuit is open cannot be known")]
+    Evidence(#[from] EvidenceError),
 }
 
 impl<C, E> BreakerLayer<C, E> {
-    /// The layer of a breaker, which may know of failures already.
-    pub fn new<A, X>(
+    /// The layer of a breaker of this process, which may know of failures already.
+    pub fn new<A>(
         breaker: CircuitBreaker,
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
         classify: C,
-        refused: E,
+        answer: E,
     ) -> Self
     where
-        C: Fn(&Result<A, X>) -> Signal,
-        E: Fn(Timestamp) -> X,
+        C: Fn(&A) -> Signal,
+        E: Fn(BreakerError) -> A,
     {
-        let circuit = Circuit { breaker: Mutex::new(breaker), clock: Box::new(clock) };
-        Self {
-            circuit: Arc::new(circuit),
-            classify: Arc::new(classify),
-            refused: Arc::new(refused),
-        }
+        Self::of(Breaker::Alone(Mutex::new(breaker)), clock, classify, answer)
+    }
+
+    /// The layer of a breaker whose evidence several processes share.
+    pub fn shared<A>(
+        breaker: SharedBreaker,
+        clock: impl Fn() -> Timestamp + Send + Sync + 'static,
+        classify: C,
+        answer: E,
+    ) -> Self
+    where
+        C: Fn(&A) -> Signal,
+        E: Fn(BreakerError) -> A,
+    {
+        Self::of(Breaker::Shared(breaker), clock, classify, answer)
+    }
+
+    fn of(
+        breaker: Breaker,
+        clock: impl Fn() -> Timestamp + Send + Sync + 'static,
+        classify: C,
+        answer: E,
+    ) -> Self {
+        let circuit = Circuit { breaker, clock: Box::new(clock), unrecorded: AtomicU64::new(0) };
+        Self { circuit: Arc::new(circuit), classify: Arc::new(classify), answer: Arc::new(answer) }
     }
 
     /// What the breaker knows now.
-    pub fn status(&self) -> Status {
-        let (breaker, now) = self.circuit.lock();
-        breaker.status(now)
+    ///
+    /// # Errors
+    ///
+    /// [`EvidenceError`] if the evidence log of a shared breaker cannot be read.
+    pub fn status(&self) -> Result<Status, EvidenceError> {
+        self.circuit.status()
+    }
+
+    /// Outcomes that the evidence log did not take; the breaker knows nothing of them.
+    pub fn unrecorded(&self) -> u64 {
+        self.circuit.unrecorded.load(Ordering::Relaxed)
     }
 }
 
-impl<C, E> Clone for BreakerLayer<C, E> {
-    fn clone(&self) -> Self {
-        Self {
-            circuit: Arc::clone(&self.circuit),
-            classify: Arc::clone(&self.classify),
-            refused: Arc::clone(&self.refused),
+/// A breaker and the one clock that it knows.
+struct Circuit {
+    breaker: Breaker,
+    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    unrecorded: AtomicU64,
+}
+
+#[derive(Debug)]
+enum Breaker {
+    Alone(Mutex<CircuitBreaker>),
+    Shared(SharedBreaker),
+}
+
+impl Circuit {
+    fn admit(&self) -> Result<Permit, BreakerError> {
+        let admission = match &self.breaker {
+            Breaker::Alone(breaker) => {
+                let (mut breaker, now) = self.lock(breaker);
+                breaker.admit(now)
+            }
+            Breaker::Shared(breaker) => breaker.admit(&self.clock)?,
+        };
+        match admission {
+            Admission::Allowed(permit) | Admission::Probe(permit) => Ok(permit),
+            Admission::Refused { until } => Err(BreakerError::Open { until }),
         }
     }
-}
 
-impl<C, E> fmt::Debug for BreakerLayer<C, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BreakerLayer")
-            .field("breaker", &self.circuit.breaker)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<S, C, E> Layer<S> for BreakerLayer<C, E> {
-    type Service = BreakerService<S, C, E>;
-
-    fn layer(&self, inner: S) -> BreakerService<S, C, E> {
-        BreakerService { inner, layer: self.clone() }
-    }
-}
-
-/// A service that is left alone while the breaker of a [`BreakerLayer`] is open.
-#[derive(Debug)]
-pub struct BreakerService<S, C, E> {
-    inner: S,
-    layer: BreakerLayer<C, E>,
-}
-
-impl<S: Clone, C, E> Clone for BreakerService<S, C, E> {
-    fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), layer: self.layer.clone() }
-    }
-}
-
-impl<S, R, C, E> Service<R> for BreakerService<S, C, E>
-where
-    S: Service<R>,
-    C: Fn(&Result<S::Response, S::Error>) -> Signal,
-    E: Fn(Timestamp) -> S::Error,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = BreakerFuture<S::Future, C>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: R) -> Self::Future {
-        let BreakerLayer { circuit, classify, refused } = &self.layer;
-        let course = match circuit.admit() {
-            Admission::Allowed(permit) | Admission::Probe(permit) => {
-                // Before the call: if that panics, the permit is handed back.
-                let held = Held { circuit: Arc::clone(circuit), permit: Some(permit) };
-                Course::Admitted { inner: self.inner.call(request), held }
+    fn record(&self, permit: Permit, signal: Signal) {
+        match &self.breaker {
+            Breaker::Alone(breaker) => {
+                let (mut breaker, now) = self.lock(breaker);
+                breaker.record(permit, signal, now);
             }
-            Admission::Refused { until } => Course::Refused { answer: Some(Err(refused(until))) },
-        };
-        BreakerFuture { course, classify: Arc::clone(classify) }
+            Breaker::Shared(breaker) => {
+                if breaker.record(permit, signal, &self.clock).is_err() {
+                    self.unrecorded.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    fn status(&self) -> Result<Status, EvidenceError> {
+        match &self.breaker {
+            Breaker::Alone(breaker) => {
+                let (breaker, now) = self.lock(breaker);
+                Ok(breaker.status(now))
+            }
+            Breaker::Shared(breaker) => breaker.read(&self.clock).map(|reading| reading.status),
+        }
+    }
+
+    /// The time is read under the lock, so that no failure lies in the future of whoever waited for it.
+    fn lock<'a>(
+        &self,
+        breaker: &'a Mutex<CircuitBreaker>,
+    ) -> (MutexGuard<'a, CircuitBreaker>, Timestamp) {
+        let breaker = breaker.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = (self.clock)();
+        (breaker, now)
+    }
+}
+
+impl<A, R, C, E> Guard<R, A> for BreakerLayer<C, E>
+where
+    C: Fn(&A) -> Signal,
+    E: Fn(BreakerError) -> A,
+{
+    type Pass = Held;
+
+    fn admit(&self, _: &R) -> Result<Option<Held>, A> {
+        match self.circuit.admit() {
+            Ok(permit) => {
+                Ok(Some(Held { circuit: Arc::clone(&self.circuit), permit: Some(permit) }))
+            }
+            Err(error) => Err((self.answer)(error)),
+        }
+    }
+
+    fn hear(&self, mut held: Held, answer: &A) {
+        held.hand_back((self.classify)(answer));
     }
 }
 
 /// A permit that is handed back in any case.
-struct Held {
+pub struct Held {
     circuit: Arc<Circuit>,
     permit: Option<Permit>,
 }
@@ -212,50 +253,38 @@ impl Drop for Held {
     }
 }
 
-pin_project! {
-    /// The answer to a call of a [`BreakerService`], or that it was refused.
-    ///
-    /// Dropped before it has answered, it tells the breaker nothing about the backend.
-    #[must_use = "an answer that nobody awaits is not heard, though the call may have been executed"]
-    pub struct BreakerFuture<F: Future, C> {
-        #[pin]
-        course: Course<F>,
-        classify: Arc<C>,
-    }
-}
-
-pin_project! {
-    #[project = CourseProjection]
-    enum Course<F: Future> {
-        Admitted { #[pin] inner: F, held: Held },
-        Refused { answer: Option<F::Output> },
-    }
-}
-
-impl<F, C> Future for BreakerFuture<F, C>
-where
-    F: Future,
-    C: Fn(&F::Output) -> Signal,
-{
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.project();
-        Poll::Ready(match this.course.project() {
-            CourseProjection::Admitted { inner, held } => {
-                let answer = ready!(inner.poll(context));
-                held.hand_back((this.classify)(&answer));
-                answer
-            }
-            CourseProjection::Refused { answer } => {
-                answer.take().expect("a future that has answered is not polled again")
-            }
-        })
-    }
-}
-
-impl<F: Future, C> fmt::Debug for BreakerFuture<F, C> {
+impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BreakerFuture").finish_non_exhaustive()
+        f.debug_struct("Held").field("permit", &self.permit).finish_non_exhaustive()
+    }
+}
+
+impl<C, E> Clone for BreakerLayer<C, E> {
+    fn clone(&self) -> Self {
+        Self {
+            circuit: Arc::clone(&self.circuit),
+            classify: Arc::clone(&self.classify),
+            answer: Arc::clone(&self.answer),
+        }
+    }
+}
+
+impl<C, E> fmt::Debug for BreakerLayer<C, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BreakerLayer")
+            .field("breaker", &self.circuit.breaker)
+            .field("unrecorded", &self.circuit.unrecorded)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A service that is left alone while the breaker of a [`BreakerLayer`] is open.
+pub type BreakerService<S, C, E> = Guarded<S, BreakerLayer<C, E>>;
+
+impl<S, C, E> Layer<S> for BreakerLayer<C, E> {
+    type Service = BreakerService<S, C, E>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Guarded::new(inner, self.clone())
     }
 }

@@ -17,12 +17,12 @@ use crate::harness::Deadline;
 
 /// Stops waiting for an answer at a [`Deadline`], which runs on tokio's clock from when the service is called.
 ///
-/// `error` makes the service's error of a deadline that has passed. An answer that is there at the deadline
+/// `answer` makes the service's answer at a deadline that has passed. An answer that is there at the deadline
 /// is in time. Below a [`RetryLayer`](super::RetryLayer) the deadline is that of one attempt; above it, that of
 /// the whole call with its waits.
 ///
 /// At the deadline the inner future is dropped. That ends the waiting, not the work: whether a request that
-/// has left goes on is up to whoever received it, so the error has to be one that says that nobody can know.
+/// has left goes on is up to whoever received it, so the answer has to be one that says that nobody can know.
 ///
 /// # Examples
 ///
@@ -47,7 +47,7 @@ use crate::harness::Deadline;
 ///
 /// let deadline = Deadline::after(Duration::from_millis(20));
 /// let service = ServiceBuilder::new()
-///     .layer(DeadlineLayer::new(deadline, || CallError::Timeout))
+///     .layer(DeadlineLayer::new(deadline, || Err(CallError::Timeout)))
 ///     .service(BankService::new(bank.clone()));
 /// let refund = BankRequest::refund(order.id(), order.amount(), None);
 /// assert_eq!(service.oneshot(refund).await, Err(CallError::Timeout));
@@ -59,22 +59,22 @@ use crate::harness::Deadline;
 /// ```
 pub struct DeadlineLayer<E> {
     deadline: Deadline,
-    error: Arc<E>,
+    answer: Arc<E>,
 }
 
 impl<E> DeadlineLayer<E> {
     /// The layer of a deadline.
-    pub fn new<A>(deadline: Deadline, error: E) -> Self
+    pub fn new<A>(deadline: Deadline, answer: E) -> Self
     where
         E: Fn() -> A,
     {
-        Self { deadline, error: Arc::new(error) }
+        Self { deadline, answer: Arc::new(answer) }
     }
 }
 
 impl<E> Clone for DeadlineLayer<E> {
     fn clone(&self) -> Self {
-        Self { deadline: self.deadline, error: Arc::clone(&self.error) }
+        Self { deadline: self.deadline, answer: Arc::clone(&self.answer) }
     }
 }
 
@@ -108,7 +108,7 @@ impl<S: Clone, E> Clone for DeadlineService<S, E> {
 impl<S, R, E> Service<R> for DeadlineService<S, E>
 where
     S: Service<R>,
-    E: Fn() -> S::Error,
+    E: Fn() -> Result<S::Response, S::Error>,
 {
     type Response = S::Response;
     type Error = S::Error;
@@ -123,31 +123,30 @@ where
     /// Outside a tokio runtime with a clock.
     fn call(&mut self, request: R) -> Self::Future {
         let inner = tokio::time::timeout(self.layer.deadline.limit, self.inner.call(request));
-        DeadlineFuture { inner, error: Arc::clone(&self.layer.error) }
+        DeadlineFuture { inner, answer: Arc::clone(&self.layer.answer) }
     }
 }
 
 pin_project! {
-    /// The answer to a call of a [`DeadlineService`], or at the deadline the error that `E` makes.
+    /// The answer to a call of a [`DeadlineService`], or at the deadline the one that `E` makes.
     #[must_use = "an answer that nobody awaits is not heard, though the call may have been executed"]
     pub struct DeadlineFuture<F, E> {
         #[pin]
         inner: Timeout<F>,
-        error: Arc<E>,
+        answer: Arc<E>,
     }
 }
 
-impl<F, A, X, E> Future for DeadlineFuture<F, E>
+impl<F, E> Future for DeadlineFuture<F, E>
 where
-    F: Future<Output = Result<A, X>>,
-    E: Fn() -> X,
+    F: Future,
+    E: Fn() -> F::Output,
 {
-    type Output = Result<A, X>;
+    type Output = F::Output;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<A, X>> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let error = || Err((this.error)());
-        this.inner.poll(context).map(|answer| answer.unwrap_or_else(|_elapsed| error()))
+        this.inner.poll(context).map(|answer| answer.unwrap_or_else(|_elapsed| (this.answer)()))
     }
 }
 

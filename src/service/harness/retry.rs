@@ -32,7 +32,8 @@ use crate::{
 ///
 /// The instance that was readied makes the first attempt; further ones are made by clones that are readied
 /// after the wait. An instance that fails to get ready was an attempt, with that error. Waits are tokio's.
-/// Without an idempotency key in the request a refund whose answer was lost is paid again.
+/// Without an idempotency key in the request, such as a [`KeyLayer`](super::KeyLayer) puts there, a refund
+/// whose answer was lost is paid again.
 ///
 /// # Examples
 ///
