@@ -113,6 +113,11 @@ impl Course {
             Deliveries::Overlapping(first, second) => is_done(first) && is_done(second),
         }
     }
+
+    /// Whether two of its deliveries are under way.
+    pub(super) fn is_doubled(&self) -> bool {
+        matches!(self.deliveries, Deliveries::Overlapping(Stage::Arrived(_), Stage::Arrived(_)))
+    }
 }
 
 impl Bank {
@@ -191,6 +196,7 @@ impl Bank {
             }),
             Deliveries::Overlapping(first, second) => {
                 self.push_on(course.call, 1, first).map(|outcome| {
+                    // It waits for the first at the most.
                     let _unread = self.push_on(course.call, 2, second);
                     Some(outcome)
                 })
@@ -206,6 +212,14 @@ impl Bank {
             self.failing.push(Failing { call, number, order, refund: receipt.number, due_after });
         }
         Some(sent)
+    }
+
+    /// Finishes the first of two deliveries that overlap, unless it waits for another call.
+    pub(super) fn push_first(&mut self, course: &mut Course) -> bool {
+        match &mut course.deliveries {
+            Deliveries::Overlapping(first, _) => self.push_on(course.call, 1, first).is_some(),
+            _ => true,
+        }
     }
 
     fn deliver(&mut self, course: &Course, number: Number, amount: Amount) -> Stage {
