@@ -111,6 +111,11 @@ impl Course {
             Deliveries::Overlapping(first, second) => is_done(first) && is_done(second),
         }
     }
+
+    /// Whether two of its deliveries are under way.
+    pub(super) fn is_doubled(&self) -> bool {
+        matches!(self.deliveries, Deliveries::Overlapping(Stage::Arrived(_), Stage::Arrived(_)))
+    }
 }
 
 impl Bank {
@@ -189,6 +194,7 @@ impl Bank {
             }),
             Deliveries::Overlapping(first, second) => {
                 self.push_on(course, 1, first).map(|outcome| {
+                    // It waits for the first at the most.
                     let _unread = self.push_on(course, 2, second);
                     Some(outcome)
                 })
@@ -204,6 +210,17 @@ impl Bank {
             self.failing.push(Failing { call, record, refund: receipt.number, due_after });
         }
         Some(sent)
+    }
+
+    /// Finishes the first of two deliveries that overlap, unless it waits for another call.
+    pub(super) fn push_first(&mut self, course: &mut Course) -> bool {
+        let mut deliveries = std::mem::take(&mut course.deliveries);
+        let has_finished = match &mut deliveries {
+            Deliveries::Overlapping(first, _) => self.push_on(course, 1, first).is_some(),
+            _ => true,
+        };
+        course.deliveries = deliveries;
+        has_finished
     }
 
     fn deliver(&mut self, course: &Course, number: Number, amount: Amount) -> Stage {

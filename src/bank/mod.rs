@@ -88,7 +88,17 @@ pub enum Arrival {
 /// A call that is under way.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a call that is never finished is never answered"]
-pub struct Pending(u64);
+pub struct Pending {
+    token: u64,
+    is_doubled: bool,
+}
+
+impl Pending {
+    /// Whether it arrived twice, and [`Bank::finish_first`] can finish one of the deliveries before the other.
+    pub const fn is_doubled(&self) -> bool {
+        self.is_doubled
+    }
+}
 
 /// Why a run keeps its plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -335,19 +345,33 @@ impl Bank {
     ///
     /// Gives the call back if it waits for the first refund under its key, which is not finished.
     pub fn finish(&mut self, pending: Pending) -> Result<Sent, Pending> {
-        match self.open.remove(&pending.0) {
+        match self.open.remove(&pending.token) {
             Some(Open::Concluded(answer)) => Ok(answer),
             Some(Open::UnderWay(mut course)) => self.proceed(&mut course).ok_or_else(|| {
-                self.open.insert(pending.0, Open::UnderWay(course));
+                self.open.insert(pending.token, Open::UnderWay(course));
                 pending
             }),
             None => unreachable!("a pending call is collected once"),
         }
     }
 
+    /// Finishes the first of two deliveries that are under way; says whether nothing keeps it waiting.
+    ///
+    /// [`finish`](Self::finish) then finishes the second and answers the call. Between the two other calls may come.
+    pub fn finish_first(&mut self, pending: &Pending) -> bool {
+        let Some(Open::UnderWay(course)) = self.open.get(&pending.token) else {
+            // The run has ended, which finished both.
+            return true;
+        };
+        let mut course = course.clone();
+        let has_finished = self.push_first(&mut course);
+        self.open.insert(pending.token, Open::UnderWay(course));
+        has_finished
+    }
+
     /// Notes that whoever made a call has left: it goes on, and nobody will hear its answer.
     pub fn leave(&mut self, pending: &Pending) {
-        if let Some(Open::UnderWay(course)) = self.open.get_mut(&pending.0) {
+        if let Some(Open::UnderWay(course)) = self.open.get_mut(&pending.token) {
             course.told = Told::Left;
         }
     }
@@ -443,8 +467,9 @@ impl Bank {
 
     fn keep(&mut self, course: Course) -> Pending {
         self.tokens += 1;
-        self.open.insert(self.tokens, Open::UnderWay(course));
-        Pending(self.tokens)
+        let pending = Pending { token: self.tokens, is_doubled: course.is_doubled() };
+        self.open.insert(pending.token, Open::UnderWay(course));
+        pending
     }
 
     /// Finishes everything that is under way, those that wait after those that they wait for.

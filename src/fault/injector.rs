@@ -6,7 +6,7 @@ use rand::Rng;
 use rand_pcg::Pcg64;
 use siphasher::sip128::SipHasher13;
 
-use super::{Attempts, Burst, Fault, On, Plan, Rate, Trigger};
+use super::{Attempts, Burst, Fault, On, Plan, Rate, Trigger, walk::Walk};
 use crate::{
     call::Operation,
     ledger::OrderIndex,
@@ -85,12 +85,25 @@ pub struct Injector {
 }
 
 /// A rule that strikes in bad stretches.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Bursting {
     on: On,
     order: Option<OrderIndex>,
     burst: Burst,
     fault: Fault,
+    /// By order and operation; of its own order alone if it names one.
+    walks: Vec<[Walk; 2]>,
+}
+
+impl Bursting {
+    fn is_about(&self, operation: Operation, order: OrderIndex) -> bool {
+        self.on.includes(operation) && self.order.is_none_or(|only| only == order)
+    }
+
+    fn walk(&self, operation: Operation, order: OrderIndex) -> &Walk {
+        let place = if self.order.is_some() { 0 } else { order.get() };
+        &self.walks[place][operation as usize]
+    }
 }
 
 impl Injector {
@@ -140,7 +153,9 @@ impl Injector {
                 (Trigger::Rate(_), None) => {}
                 (Trigger::Burst(burst), _) => {
                     let order = index.map(|(index, _)| index);
-                    injector.bursts.push(Bursting { on: rule.on, order, burst, fault: rule.fault });
+                    let walks = vec![Default::default(); order.map_or(orders.len(), |_| 1)];
+                    let (on, fault) = (rule.on, rule.fault);
+                    injector.bursts.push(Bursting { on, order, burst, fault, walks });
                 }
             }
         }
@@ -153,10 +168,16 @@ impl Injector {
     /// an injector with [the orders that its plan names](Plan::orders), and insert the others as they come.
     pub fn insert(&mut self, order: &OrderId) -> OrderIndex {
         self.hashes.push(OrderHash::of(order));
+        for rule in self.bursts.iter_mut().filter(|rule| rule.order.is_none()) {
+            rule.walks.push(Default::default());
+        }
         OrderIndex::new(self.hashes.len() - 1)
     }
 
     /// The fault that a call meets, if any.
+    ///
+    /// What was asked before changes no answer. Of attempts that come in turn each costs a few draws; to look back
+    /// into a burst is to walk it again from the first.
     pub fn decide(&self, operation: Operation, order: OrderIndex, attempt: u32) -> Option<Fault> {
         let forced = self
             .scripted(operation, order, attempt)
@@ -174,16 +195,15 @@ impl Injector {
 
     /// The first rule of the plan for which the attempt lies in a bad stretch.
     fn bursting(&self, operation: Operation, order: OrderIndex, attempt: u32) -> Option<Fault> {
-        let is_about = |rule: &&Bursting| {
-            rule.on.includes(operation) && rule.order.is_none_or(|only| only == order)
-        };
+        let about_it = self.bursts.iter().filter(|rule| rule.is_about(operation, order));
         // Numbered among those about the call: a rule at the end moves none before it.
-        let mut rules = (BURST_STREAM..).zip(self.bursts.iter().filter(is_about));
-        let strikes = |stream, burst| {
-            let hash = self.hashes[order.get()];
-            is_bad(burst, attempt, |attempt| draw(self.seed, operation, hash, attempt, stream))
+        let mut rules = (BURST_STREAM..).zip(about_it);
+        let strikes = |(stream, rule): &(u128, &Bursting)| {
+            let draw =
+                |attempt| draw(self.seed, operation, self.hashes[order.get()], attempt, *stream);
+            rule.walk(operation, order).is_bad(rule.burst, attempt, draw)
         };
-        rules.find(|(stream, rule)| strikes(*stream, rule.burst)).map(|(_, rule)| rule.fault)
+        rules.find(strikes).map(|(_, rule)| rule.fault)
     }
 
     fn slices(&self, operation: Operation, order: OrderIndex) -> &[Slice] {
@@ -213,18 +233,6 @@ impl Injector {
         let (of_all, of_order) = (first(&self.scripts_of_all), first(own));
         of_all.into_iter().chain(of_order).min_by_key(|(place, _)| *place).map(|(_, fault)| fault)
     }
-}
-
-/// Whether a chain is in its bad state at an attempt: the chain of the attempts up to it, each of which has
-/// its own draw.
-fn is_bad(burst: Burst, attempt: u32, draw: impl Fn(u32) -> u64) -> bool {
-    let (good, bad) = (u64::from(burst.good.thousandths()), u64::from(burst.bad.thousandths()));
-    let is_bad_at_first = scale(draw(1), good + bad) < bad;
-    (2..=attempt).fold(is_bad_at_first, |is_bad, attempt| {
-        // A stretch of mean length m ends with a chance of 1 in m.
-        let ends = scale(draw(attempt), if is_bad { bad } else { good }) < 1000;
-        is_bad != ends
-    })
 }
 
 /// The unit interval as the rate rules for one operation on one order divide it, in plan order.

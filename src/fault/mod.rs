@@ -9,6 +9,7 @@ mod log;
 mod plan;
 mod read;
 mod rule;
+mod walk;
 
 use std::{fmt, num::NonZero, str::FromStr};
 

@@ -194,7 +194,8 @@ named_plans! {
         {"on": "refund", "fault": "timeout", "rate": 0.15}]"#;
     "poison" = "every eighth order or so cannot be refunded, however often it is tried: a program must stop, and say so", r#"[
         {"on": "refund", "fault": "transient", "burst": {"good": 700000, "bad": 100000}}]"#;
-    "everything" = "nearly every fault there is, each now and then", r#"[
+    // `hang` is a lost reply to ledger and caller alike, and on the wire would take half a minute each time.
+    "everything" = "every fault there is but `hang`, each now and then", r#"[
         {"on": "*", "fault": "transient", "rate": 0.05},
         {"on": "*", "fault": "lost", "rate": 0.03},
         {"on": "*", "fault": "rate_limited", "rate": 0.03},
@@ -211,7 +212,8 @@ named_plans! {
         {"on": "refund", "fault": "late(2)", "rate": 0.04},
         {"on": "refund", "fault": "stored_error", "rate": 0.02},
         {"on": "refund", "fault": "twice_overlapping+reply", "rate": 0.03},
-        {"on": "refund", "fault": "twice+timeout", "rate": 0.02}]"#;
+        {"on": "refund", "fault": "twice+timeout", "rate": 0.02},
+        {"on": "refund", "fault": "accepted_then_failed(2)", "rate": 0.02}]"#;
 }
 
 /// The bank's settings and the rules that decide the faults, with a seed.

@@ -239,34 +239,30 @@ fn missed<'a>(
     let has_paid = |call: &CallFacts| {
         call.deliveries.iter().any(|delivery| matches!(delivery.end, Some((_, End::Committed(_)))))
     };
-    let tried: Vec<&CallFacts> =
-        facts.calls.iter().filter(|call| call.is_refund() && !has_paid(call)).collect();
+    let is_used = |call: &CallFacts| used.iter().any(|other| other.id == call.id);
+    let is_in_vain = |call: &&CallFacts| call.is_refund() && !has_paid(call) && !is_used(call);
+    let tried: Vec<&CallFacts> = facts.calls.iter().filter(is_in_vain).collect();
     let of_amount: Vec<&CallFacts> =
         tried.iter().copied().filter(|call| call.amount == Some(amount)).collect();
     let tried = if of_amount.is_empty() { tried } else { of_amount };
-    let ends = |call: &CallFacts, is_it: fn(&End) -> bool| {
-        call.deliveries
-            .iter()
-            .any(|delivery| delivery.end.as_ref().is_some_and(|(_, end)| is_it(end)))
-    };
-    let is_fresh = |call: &&CallFacts| !used.iter().any(|other| other.id == call.id);
-    let swallowed = tried
-        .iter()
-        .copied()
-        .filter(is_fresh)
-        .rfind(|call| ends(call, |end| matches!(end, End::Replayed(_))));
-    if let Some(call) = swallowed {
+    // Of what looked like a refund and was none, the last: a replay of one that failed only afterwards told the
+    // truth, and one of what had failed before did not.
+    let deceptions = tried.iter().flat_map(|call| {
+        let ends = call.deliveries.iter().filter_map(|delivery| delivery.end);
+        ends.filter_map(move |(at, end)| match end {
+            End::Replayed(_) => Some((at, Cause::SwallowedByKey, *call)),
+            End::Reverted(_) => Some((at, Cause::FailedLater, *call)),
+            End::Committed(_) | End::Refused(_) => None,
+        })
+    });
+    if let Some((_, cause, call)) = deceptions.max_by_key(|(at, ..)| *at) {
         used.push(call);
-        return (Cause::SwallowedByKey, vec![call]);
+        return (cause, vec![call]);
     }
-    let reverted =
-        tried.iter().copied().rfind(|call| ends(call, |end| matches!(end, End::Reverted(_))));
-    if let Some(call) = reverted {
-        return (Cause::FailedLater, vec![call]);
-    }
-    let refused =
-        tried.iter().copied().rfind(|call| ends(call, |end| matches!(end, End::Refused(_))));
-    if let Some(call) = refused {
+    let is_refused = |call: &&&CallFacts| {
+        call.deliveries.iter().any(|delivery| matches!(delivery.end, Some((_, End::Refused(_)))))
+    };
+    if let Some(call) = tried.iter().rfind(is_refused).copied() {
         return (Cause::Refused, vec![call]);
     }
     if !tried.is_empty() {

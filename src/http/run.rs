@@ -1,7 +1,8 @@
 //! The runs of a server: each a bank of its own behind one lock, with a clock.
 //!
 //! A call arrives and, without latency, finishes under one hold of the lock: nothing is awaited between
-//! the decision and the commit. With latency its work is a task of its own, which outlives its client.
+//! the decision and the commit. With latency its work is a task of its own, which outlives its client; of a call
+//! that is delivered twice at once, each delivery is one.
 
 use std::{
     collections::BTreeMap,
@@ -206,15 +207,43 @@ impl Run {
         latency: Duration,
         client: oneshot::Sender<Sent>,
     ) {
+        if pending.is_doubled() {
+            let first = tokio::spawn(Arc::clone(&self).carry_out_first(pending, latency));
+            self.pass(latency).await;
+            // Whichever of the two wakes first, the second delivery finishes after the first.
+            let Ok(again) = first.await else { return };
+            pending = again;
+        } else {
+            self.pass(latency).await;
+        }
+        let finish = |books: &mut Books, pending| books.finish(pending, client.is_closed());
+        let sent = self.as_soon_as_possible(pending, finish).await;
+        let _left = client.send(sent);
+    }
+
+    /// Finishes the first of two deliveries after its latency.
+    async fn carry_out_first(self: Arc<Self>, pending: Pending, latency: Duration) -> Pending {
         self.pass(latency).await;
+        self.as_soon_as_possible(pending, |books, pending| {
+            if books.bank.finish_first(&pending) { Ok(pending) } else { Err(pending) }
+        })
+        .await
+    }
+
+    /// Tries a step, and again whenever another call has finished that it may wait for.
+    async fn as_soon_as_possible<T>(
+        &self,
+        mut pending: Pending,
+        step: impl Fn(&mut Books, Pending) -> Result<T, Pending>,
+    ) -> T {
         loop {
             // Taken before the attempt, so that no finish in between is missed.
             let finished = self.finished.notified();
-            match self.finish(pending, client.is_closed()) {
-                Ok(sent) => {
+            let attempt = step(&mut self.books(), pending);
+            match attempt {
+                Ok(done) => {
                     self.finished.notify_waiters();
-                    let _left = client.send(sent);
-                    return;
+                    return done;
                 }
                 Err(again) => pending = again,
             }
@@ -237,16 +266,6 @@ impl Run {
         }
     }
 
-    fn finish(&self, pending: Pending, has_left: bool) -> Result<Sent, Pending> {
-        let mut books = self.books();
-        if has_left {
-            books.bank.leave(&pending);
-        }
-        let finished = books.bank.finish(pending);
-        books.under_way -= usize::from(finished.is_ok());
-        finished
-    }
-
     /// The bank, its clock set to now. The only place where a run reads the time.
     fn books(&self) -> MutexGuard<'_, Books> {
         // A step of the bank that panicked must not take the other runs' tools with it.
@@ -255,6 +274,17 @@ impl Run {
         let behind = now.saturating_sub(Duration::from_millis(books.bank.now_ms()));
         books.bank.advance(behind);
         books
+    }
+}
+
+impl Books {
+    fn finish(&mut self, pending: Pending, has_left: bool) -> Result<Sent, Pending> {
+        if has_left {
+            self.bank.leave(&pending);
+        }
+        let finished = self.bank.finish(pending);
+        self.under_way -= usize::from(finished.is_ok());
+        finished
     }
 }
 

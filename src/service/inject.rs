@@ -122,7 +122,8 @@ impl<N, E> InjectLayer<N, E> {
     ///
     /// # Errors
     ///
-    /// [`InjectError::InsideLedger`] if the plan arms `stale` reads or `stored_error`.
+    /// [`InjectError::InsideLedger`] if the plan arms `stale` reads, `stored_error` or
+    /// `accepted_then_failed`.
     pub fn new<R, A>(plan: &Plan, name: N, answer: E) -> Result<Self, InjectError>
     where
         N: Fn(&R) -> Option<(Operation, OrderId)>,

@@ -60,6 +60,35 @@ fn a_program_that_does_not_look_again_misses_it_and_is_told_why() {
 }
 
 #[test]
+fn what_failed_after_its_replay_was_no_other_refund_and_what_had_failed_before_was() {
+    let causes = |orders: &str, calls: &str| {
+        let ticket = format!(r#"{{"version": 1, "currency": "EUR", "orders": [{orders}]}}"#);
+        let accepted = "accepted_then_failed(2)".parse().unwrap();
+        let plan = Plan::calm().script("A-1 refund #1".parse().unwrap(), accepted).unwrap();
+        let mut bank = Bank::open(&Ticket::parse(&ticket).unwrap(), plan);
+        for call in calls.split(' ') {
+            match call {
+                "refund" => drop(bank.refund("A-1", "10.00", Some("k")).unwrap()),
+                _ => drop(bank.get_order("A-1").unwrap()),
+            }
+        }
+        let grade = bank.grade("");
+        let findings = grade.order("A-1").unwrap().causes.iter();
+        let found = findings.map(|finding| (finding.cause, finding.calls[0].attempt));
+        found.collect::<Vec<_>>()
+    };
+    let failed = (Cause::FailedLater, 1);
+    let swallowed = (Cause::SwallowedByKey, 2);
+    let one = r#"{"id": "A-1", "amount": "10.00"}"#;
+    assert_eq!(causes(one, "refund refund"), [failed]);
+    assert_eq!(causes(one, "refund read read refund"), [swallowed]);
+    // Each explains one refund of two.
+    let two = r#"{"id": "A-1", "amount": "20.00", "expect": ["10.00", "10.00"]}"#;
+    assert_eq!(causes(two, "refund refund"), [failed, swallowed]);
+    assert_eq!(causes(two, "refund read read refund"), [swallowed, failed]);
+}
+
+#[test]
 fn paying_again_after_it_failed_is_right_and_before_is_one_too_many_for_a_while() {
     let mut bank = bank("accepted_then_failed", Plan::calm());
     bank.refund("A-1", "10.00", None).unwrap();

@@ -18,8 +18,7 @@ use crate::fault::{Orders, assert_plausible, fit, plan};
 
 const BURST: &str = r#"{"on": "*", "fault": "transient", "burst": {"good": 4, "bad": 3}}"#;
 
-/// Seeds under which ten orders are asked for ten attempts, which makes a million. A state costs as many draws
-/// as its attempt has a number.
+/// Seeds under which ten orders are asked for ten attempts, which makes a million.
 const SEEDS: u64 = 10_000;
 const ATTEMPTS: u32 = 10;
 
@@ -114,6 +113,35 @@ fn a_state_does_not_depend_on_what_was_asked_before() {
             });
         }
     });
+}
+
+#[test]
+fn how_far_a_chain_was_walked_is_remembered_by_rule_operation_and_order() {
+    let orders = Orders::ten();
+    let rules = [
+        BURST,
+        r#"{"on": "refund", "order": "A-2186", "fault": "closed", "burst": {"good": 3, "bad": 2}}"#,
+        r#"{"on": "*", "fault": "lost", "burst": {"good": 5, "bad": 2}}"#,
+    ];
+    let plan = plan(&rules.join(",")).seed(7);
+    // As a layer does, which takes orders in as they come.
+    let fresh = || {
+        let mut injector = Injector::new(&plan, plan.orders());
+        for order in orders.ids.iter().filter(|order| order.as_str() != "A-2186") {
+            injector.insert(order);
+        }
+        injector
+    };
+    let mut used = fresh();
+    for attempt in (1..=150).chain([7, 149, 200]) {
+        for place in &orders.places {
+            for operation in Operation::ALL {
+                let expected = fresh().decide(operation, *place, attempt);
+                assert_eq!(used.decide(operation, *place, attempt), expected, "#{attempt}");
+            }
+        }
+        used = used.clone();
+    }
 }
 
 #[test]

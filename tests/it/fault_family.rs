@@ -5,10 +5,9 @@ use badbank::{
     call::{CallError, Request},
     fault::{Fault, On, Plan, Rate, Rule},
     grade::{Cause, Verdict},
-    history::Event,
 };
 
-use crate::trial::{Trial, causes, held, verdict_on};
+use crate::trial::{Trial, causes, happened, held, verdict_on};
 
 const ONE: &str = r#"{"id": "A-1", "amount": "42.50"}"#;
 const AMOUNT: &str = "42.50";
@@ -36,18 +35,6 @@ fn told<T>(answer: &Result<T, CallError>) -> &'static str {
         Err(CallError::Broken { .. }) => "broken",
         Err(other) => panic!("no fault tells {other:?}"),
     }
-}
-
-/// The words of what happened, from the fault on.
-fn events(bank: &Bank) -> String {
-    let words = bank.history().events().iter().filter_map(|event| match event {
-        Event::Invoke(_) | Event::Fault(..) => None,
-        Event::Refuse(_, _, code) => Some(format!("refuse({})", code.as_str())),
-        Event::Fail(_, failure) => Some(format!("fail({})", failure.as_str())),
-        Event::Info(_, silence) => Some(format!("info({})", silence.as_str())),
-        other => Some(other.word().to_owned()),
-    });
-    words.collect::<Vec<_>>().join(" ")
 }
 
 /// What becomes of a refund that meets a fault, and of its repeat if it was answered with an error.
@@ -131,7 +118,7 @@ fn a_refund_under_every_fault_with_a_key_and_without() {
         let mut bank = trial.open();
         let answer = bank.refund("A-1", AMOUNT, None);
         assert_eq!((paid(&bank), told(&answer)), (row.paid, row.told), "{}", row.fault);
-        assert_eq!(events(&bank), row.events, "{}", row.fault);
+        assert_eq!(happened(bank.history()), row.events, "{}", row.fault);
         let without_key = insist(&mut trial.open(), None);
         assert_eq!(without_key, row.without_key, "{} without a key", row.fault);
         let with_key = insist(&mut trial.open(), Some("k"));
@@ -207,7 +194,7 @@ fn how_long_to_wait_is_the_plans_to_say() {
 
 #[test]
 fn a_read_under_every_fault() {
-    for (text, told_then, happened) in [
+    for (text, told_then, words) in [
         ("transient", "unavailable", "fail(unavailable)"),
         ("rate_limited", "rate_limited", "fail(rate_limited)"),
         ("lost", "timeout", "info(timeout)"),
@@ -224,7 +211,7 @@ fn a_read_under_every_fault() {
         let mut bank = trial("A-1 get_order #1", text).open();
         let answer = bank.get_order("A-1");
         assert_eq!(told(&answer), told_then, "{text}");
-        assert_eq!(events(&bank), happened, "{text}");
+        assert_eq!(happened(bank.history()), words, "{text}");
         if let Err(error) = answer {
             assert!(error.is_retryable(), "{text}");
         }
@@ -449,6 +436,6 @@ fn a_late_one_is_judged_by_the_ledger_like_any_other() {
     let mut bank = trial("A-1 refund #1", "late").reject().open();
     let _late = bank.refund("A-1", AMOUNT, None);
     bank.refund("A-1", AMOUNT, None).unwrap();
-    assert!(events(&bank).ends_with("arrive commit land refuse(already_refunded) ok"));
+    assert!(happened(bank.history()).ends_with("arrive commit land refuse(already_refunded) ok"));
     assert_eq!(paid(&bank), 1);
 }

@@ -8,6 +8,7 @@ use badbank::{
     fault::{Fault, Plan},
     grade::{Cause, Grade, Verdict},
     harness::{self, Design, VirtualTime},
+    history::{Event, History},
     ledger::{Dedupe, OverRefund},
 };
 
@@ -131,6 +132,18 @@ pub(crate) fn told_of(answer: Answer) -> &'static str {
         Ok(Reply::Refunded(refunded)) => told(&Ok(refunded)),
         Err(error) => told(&Err(error)),
     }
+}
+
+/// The words of what happened, from the fault on.
+pub(crate) fn happened(history: &History) -> String {
+    let words = history.events().iter().filter_map(|event| match event {
+        Event::Invoke(_) | Event::Fault(..) => None,
+        Event::Refuse(_, _, code) => Some(format!("refuse({})", code.as_str())),
+        Event::Fail(_, failure) => Some(format!("fail({})", failure.as_str())),
+        Event::Info(_, silence) => Some(format!("info({})", silence.as_str())),
+        other => Some(other.word().to_owned()),
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// The refunds that an order holds, as decimal text.

@@ -101,6 +101,41 @@ fn a_repeat_is_answered_with_the_refund_that_it_waited_for_whoever_has_the_key_b
     assert_eq!(held(&bank, "A-1"), ["25.00"]);
 }
 
+#[test]
+fn two_deliveries_of_a_call_finish_one_by_one_and_others_come_in_between() {
+    for (dedupe, is_doubled, held_between, held_then) in [
+        (Dedupe::Off, true, 1, 2),
+        (Dedupe::FirstReply, true, 1, 1),
+        (Dedupe::Racy, true, 1, 2),
+        // The second was refused on its arrival.
+        (Dedupe::Strict, false, 1, 1),
+    ] {
+        let fault = "twice_overlapping+reply".parse().unwrap();
+        let mut bank = Trial::orders(ONE).script("A-1 refund #1", fault).dedupe(dedupe).open();
+        let call = pending(bank.arrive(&keyed("25.00")));
+        assert_eq!((call.is_doubled(), held(&bank, "A-1").len()), (is_doubled, 0), "{dedupe:?}");
+        assert!(bank.finish_first(&call) && bank.finish_first(&call));
+        assert_eq!(bank.get_order("A-1").unwrap().refunds.len(), held_between, "{dedupe:?}");
+        assert_eq!(told_of(bank.finish(call).unwrap().received()), "ok");
+        assert_eq!(held(&bank, "A-1").len(), held_then, "{dedupe:?}");
+    }
+}
+
+#[test]
+fn the_first_of_two_deliveries_waits_for_the_call_that_has_its_key() {
+    let fault = "twice_overlapping+reply".parse().unwrap();
+    let mut bank = Trial::orders(ONE).script("A-1 refund #2", fault).open();
+    let first = pending(bank.arrive(&keyed("25.00")));
+    let doubled = pending(bank.arrive(&keyed("25.00")));
+    assert!(!first.is_doubled() && doubled.is_doubled());
+    assert!(!bank.finish_first(&doubled));
+    bank.settle();
+    // The end of the run has finished them all.
+    assert!(bank.finish_first(&doubled) && bank.finish_first(&first));
+    assert_eq!(told_of(bank.finish(doubled).unwrap().received()), "replayed");
+    assert_eq!(held(&bank, "A-1"), ["25.00"]);
+}
+
 /// Case keys-07, runvendo/vendo#1297: look-up and store were two steps, so two requests with one key both ran,
 /// and a loser was told of a conflict after its write had been made.
 #[test]

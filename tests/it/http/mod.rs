@@ -8,6 +8,7 @@ mod faults;
 mod latency;
 mod lost;
 mod openapi;
+mod overlapping;
 mod patience;
 mod planes;
 mod refusals;

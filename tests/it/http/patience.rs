@@ -17,7 +17,7 @@ use tokio::{
 use crate::support::{request, scripted, ticket};
 
 /// Runs a test together with its server on one runtime whose clock stands still while anyone is busy.
-fn on_paused_clock<F: Future<Output = ()>>(test: impl FnOnce(Server) -> F) {
+pub(super) fn on_paused_clock<F: Future<Output = ()>>(test: impl FnOnce(Server) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -28,12 +28,12 @@ fn on_paused_clock<F: Future<Output = ()>>(test: impl FnOnce(Server) -> F) {
     });
 }
 
-async fn connect(server: &Server) -> TcpStream {
+pub(super) async fn connect(server: &Server) -> TcpStream {
     TcpStream::connect(server.address()).await.unwrap()
 }
 
 /// Waits, without letting time pass, until so many calls have come.
-async fn until_called(run: &RunHandle, calls: u64) {
+pub(super) async fn until_called(run: &RunHandle, calls: u64) {
     while run.with_bank(|bank| bank.history().call_count()) < calls {
         tokio::task::yield_now().await;
     }
@@ -51,7 +51,7 @@ async fn rest(stream: &mut TcpStream) -> (String, Duration) {
 }
 
 /// The status of the next answer.
-async fn status(stream: &mut TcpStream) -> u16 {
+pub(super) async fn status(stream: &mut TcpStream) -> u16 {
     let mut bytes = vec![0; 4096];
     let length = stream.read(&mut bytes).await.unwrap();
     String::from_utf8_lossy(&bytes[..length])[9..12].parse().unwrap()

@@ -103,7 +103,11 @@ async fn tasks_on_different_orders_change_nothing() {
 
 #[test]
 fn a_plan_whose_faults_happen_inside_a_ledger_is_refused() {
-    for (fault, operation) in [("stale(2)", "get_order"), ("stored_error", "refund")] {
+    for (fault, operation) in [
+        ("stale(2)", "get_order"),
+        ("stored_error", "refund"),
+        ("accepted_then_failed(2)", "refund"),
+    ] {
         let plan = scripted(&[(&format!("A-1 {operation} #1"), fault)]);
         let name: Naming = |_| None;
         let error = InjectLayer::new(&plan, name, Err as Answering).unwrap_err();

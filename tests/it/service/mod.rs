@@ -11,7 +11,7 @@ mod ledger;
 use badbank::{
     Ticket,
     call::{Answer, CallError},
-    fault::{Plan, Rule},
+    fault::{Commit, Plan, Rule, Told},
     service::BankRequest,
 };
 
@@ -36,8 +36,8 @@ async fn work(ticket: &Ticket, mut call: impl AsyncFnMut(BankRequest) -> Answer)
 /// The plan `everything`, without what happens inside a ledger.
 fn everything_outside_the_ledger() -> Plan {
     let is_outside = |rule: &&Rule| {
-        let fault = rule.fault.to_string();
-        !fault.starts_with("stale") && fault != "stored_error"
+        !matches!(rule.fault.told(), Told::Stale(_))
+            && !matches!(rule.fault.commit(), Commit::Stored | Commit::Accepted(_))
     };
     let everything = Plan::find("everything").unwrap();
     let rules = everything.rules().iter().filter(is_outside);
