@@ -129,7 +129,8 @@ impl Bank {
         mut course: Course,
         fault: Option<Fault>,
     ) -> Result<Course, Sent> {
-        let commit = fault.map_or(Commit::Once, Fault::commit);
+        let dedupe = self.plan.settings().dedupe;
+        let commit = fault.map_or(Commit::Once, |fault| fault.commit_under(dedupe));
         match commit {
             Commit::Never => return Err(self.conclude(&course, None)),
             Commit::Late(calls) => {
@@ -145,13 +146,9 @@ impl Bank {
             self.history.record(&course.record, Event::Arrive(course.call, 1));
             return Ok(course);
         };
-        let is_racy = self.plan.settings().dedupe.is_racy();
         let first = self.deliver(&course, 1, amount);
         course.deliveries = match commit {
             Commit::TwiceOverlapping => {
-                Deliveries::Overlapping(first, self.deliver(&course, 2, amount))
-            }
-            Commit::Twice if is_racy => {
                 Deliveries::Overlapping(first, self.deliver(&course, 2, amount))
             }
             Commit::Twice => Deliveries::Twice(first),

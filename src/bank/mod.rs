@@ -389,14 +389,16 @@ impl Bank {
         self.has_ended = true;
     }
 
-    /// Ends the run and grades it. A report that is not blank counts as the last.
+    /// Ends the run and grades it. A report that is not blank counts as the last, also of a run that is over, whose
+    /// history stays as it is.
     pub fn grade(&mut self, report: &str) -> Grade {
-        if !report.trim().is_empty() {
+        let report = Some(report).filter(|report| !report.trim().is_empty());
+        if let Some(report) = report {
             self.report(report);
         }
         self.settle();
         let held = self.ledger.accounts().iter().map(|account| account.held().collect());
-        Evidence::of_run(&self.history, held.collect(), &self.attempts).grade(None)
+        Evidence::of_run(&self.history, held.collect(), &self.attempts).grade(report)
     }
 
     /// The grade of a settled copy; the run goes on.

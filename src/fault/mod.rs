@@ -24,7 +24,7 @@ pub use self::{
         Rule, Trigger,
     },
 };
-use crate::{call::Operation, money::shorten};
+use crate::{call::Operation, ledger::Dedupe, money::shorten};
 
 /// What happens to the money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -301,6 +301,13 @@ impl Fault {
     /// What happens to the money.
     pub const fn commit(self) -> Commit {
         self.commit
+    }
+
+    /// What happens to the money where the ledger treats keys so: a `duplicate` overlaps in a store that may race, to
+    /// show that it does.
+    pub fn commit_under(self, dedupe: Dedupe) -> Commit {
+        let is_racing = self == Self::DUPLICATE && dedupe == Dedupe::Racy;
+        if is_racing { Commit::TwiceOverlapping } else { self.commit }
     }
 
     /// What the caller is told.

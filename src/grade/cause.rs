@@ -9,10 +9,7 @@ use super::{
     facts::{CallFacts, Commit, End, Heard, OrderFacts},
     judge::{Match, Surplus},
 };
-use crate::{
-    history::Silence,
-    money::{Amount, Currency},
-};
+use crate::{history::Silence, money::Amount, ticket::Order};
 
 macro_rules! causes {
     ($($(#[$doc:meta])* $variant:ident = $word:literal, $sentence:literal;)*) => {
@@ -103,7 +100,7 @@ causes! {
 }
 
 /// The causes of everything that is wrong with an order.
-pub(super) fn find(facts: &OrderFacts, matched: &Match, currency: Currency) -> Vec<Finding> {
+pub(super) fn find(facts: &OrderFacts, matched: &Match, order: &Order) -> Vec<Finding> {
     let commits = facts.commits();
     let mut findings: Vec<Finding> = matched
         .surplus
@@ -113,11 +110,11 @@ pub(super) fn find(facts: &OrderFacts, matched: &Match, currency: Currency) -> V
     findings.sort_by_key(|finding| finding.refund);
     let mut used = Vec::new();
     for amount in &matched.missing {
-        let (cause, calls) = missed(facts, *amount, &mut used);
+        let (cause, calls) = missed(facts, *amount, order, &mut used);
         let calls = calls.into_iter().map(|call| call.id.clone()).collect();
         findings.push(Finding {
             refund: None,
-            missing: Some(amount.display(currency)),
+            missing: Some(amount.display(order.currency())),
             cause,
             calls,
         });
@@ -155,10 +152,10 @@ fn extras(
     let extras = ranked.iter().take(surplus.extra);
     extras
         .map(|extra| {
-            let original = original(extra, &equal, commits);
+            let original = original(extra, &equal);
             let cause = match original {
                 Some(original) => repeat(facts, original, extra),
-                None if surplus.held > 0 => Cause::RepeatAfterSuccess,
+                None if surplus.held > 0 => repeat_of_held(facts, extra),
                 None => Cause::OtherAmount,
             };
             let mut calls = vec![extra.call.id.clone()];
@@ -170,16 +167,12 @@ fn extras(
         .collect()
 }
 
-/// What a refund repeats: the first delivery of its call, the first refund under its key, or the equal
-/// refund before it.
-fn original<'a>(
-    extra: &Commit<'_>,
-    equal: &[Commit<'a>],
-    commits: &[Commit<'a>],
-) -> Option<Commit<'a>> {
+/// What a refund repeats of those that are equal to it: the first delivery of its call, the first refund under
+/// its key, or the one before it.
+fn original<'a>(extra: &Commit<'_>, equal: &[Commit<'a>]) -> Option<Commit<'a>> {
     let earlier = |commit: &&Commit<'a>| commit.at < extra.at;
-    let same_call = commits.iter().filter(earlier).find(|commit| commit.call.id == extra.call.id);
-    let same_key = || commits.iter().filter(earlier).find(|commit| has_same_key(commit, extra));
+    let same_call = equal.iter().filter(earlier).find(|commit| commit.call.id == extra.call.id);
+    let same_key = || equal.iter().filter(earlier).find(|commit| has_same_key(commit, extra));
     same_call.or_else(same_key).or_else(|| equal.iter().rfind(earlier)).copied()
 }
 
@@ -194,7 +187,7 @@ fn repeat(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>) -> Cause
     let overlap = extra.delivery.arrived < original.at;
     let has_crashed =
         facts.crashes.iter().any(|at| original.call.invoked < *at && *at < extra.call.invoked);
-    if is_same_key && overlap && dedupe.is_racy() {
+    if is_same_key && overlap && dedupe.may_race() {
         Cause::RacyDedupe
     } else if original.call.id == extra.call.id {
         Cause::DuplicateDelivery
@@ -202,10 +195,10 @@ fn repeat(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>) -> Cause
         Cause::LateCommit
     } else if has_crashed {
         Cause::RepeatAfterCrash
-    } else if is_same_key && dedupe.ignores_keys() {
-        Cause::KeyIgnored
-    } else if is_same_key {
+    } else if is_same_key && dedupe.forgets_keys() {
         Cause::KeyExpired
+    } else if is_same_key {
+        Cause::KeyIgnored
     } else if original.call.key.is_some() && extra.call.key.is_some() {
         Cause::KeyChanged
     } else if has_stale_read(facts, original, extra) {
@@ -220,6 +213,17 @@ fn repeat(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>) -> Cause
     }
 }
 
+/// Why `extra` was executed although the order held an equal refund before the run.
+fn repeat_of_held(facts: &OrderFacts, extra: &Commit<'_>) -> Cause {
+    if extra.delivery.is_late {
+        Cause::LateCommit
+    } else if facts.crashes.iter().any(|at| *at < extra.call.invoked) {
+        Cause::RepeatAfterCrash
+    } else {
+        Cause::RepeatAfterSuccess
+    }
+}
+
 /// Whether the last read that was answered between the two showed an old state.
 fn has_stale_read(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>) -> bool {
     let between = original.call.invoked..extra.call.invoked;
@@ -231,9 +235,12 @@ fn has_stale_read(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>) 
 }
 
 /// Why an expected refund is missing, and the calls that tried; each call explains one missing refund.
+///
+/// Those that asked for the amount tried, or else those that asked for one that nobody expected.
 fn missed<'a>(
     facts: &'a OrderFacts,
     amount: Amount,
+    order: &Order,
     used: &mut Vec<&'a CallFacts>,
 ) -> (Cause, Vec<&'a CallFacts>) {
     let has_paid = |call: &CallFacts| {
@@ -242,9 +249,15 @@ fn missed<'a>(
     let is_used = |call: &CallFacts| used.iter().any(|other| other.id == call.id);
     let is_in_vain = |call: &&CallFacts| call.is_refund() && !has_paid(call) && !is_used(call);
     let tried: Vec<&CallFacts> = facts.calls.iter().filter(is_in_vain).collect();
-    let of_amount: Vec<&CallFacts> =
-        tried.iter().copied().filter(|call| call.amount == Some(amount)).collect();
-    let tried = if of_amount.is_empty() { tried } else { of_amount };
+    let (of_amount, others): (Vec<&CallFacts>, Vec<&CallFacts>) =
+        tried.into_iter().partition(|call| call.amount == Some(amount));
+    let is_astray =
+        |call: &&CallFacts| call.amount.is_none_or(|asked| !order.expect().contains(&asked));
+    let tried = if of_amount.is_empty() {
+        others.into_iter().filter(is_astray).collect()
+    } else {
+        of_amount
+    };
     // Of what looked like a refund and was none, the last: a replay of one that failed only afterwards told the
     // truth, and one of what had failed before did not.
     let deceptions = tried.iter().flat_map(|call| {

@@ -40,6 +40,8 @@ struct Tally<'a> {
     has_met_doubling: bool,
     /// Places of scripts (in `armed`, and in its list) that a call met.
     fired: BTreeSet<(usize, usize, Place)>,
+    /// Whether a call came under the plan in force.
+    has_call: bool,
     /// Unanswered calls per order.
     unanswered: Vec<u32>,
     overlapped: BTreeSet<OrderIndex>,
@@ -55,6 +57,8 @@ impl<'a> Tally<'a> {
             met: Vec::new(),
             has_met_doubling: false,
             fired: BTreeSet::new(),
+            // Of a history that is cut it cannot be told.
+            has_call: history.is_cut(),
             unanswered: vec![0; orders],
             overlapped: BTreeSet::new(),
         }
@@ -63,6 +67,7 @@ impl<'a> Tally<'a> {
     fn take(&mut self, event: &'a Event) {
         match event {
             Event::Invoke(call) => {
+                self.has_call = true;
                 let order = self.history.call(*call).order;
                 let unanswered = &mut self.unanswered[order.get()];
                 *unanswered += 1;
@@ -84,9 +89,18 @@ impl<'a> Tally<'a> {
                 self.count(&fault.to_string());
                 self.fire(record, &fault.to_string());
             }
-            Event::Plan(change) => self.armed.push(&change.armed),
+            Event::Plan(change) => self.change_plan(&change.armed),
             _ => {}
         }
+    }
+
+    /// Takes in what another plan arms. One under which no call came has held nothing ready for any.
+    fn change_plan(&mut self, armed: &'a Armed) {
+        if !self.has_call {
+            self.armed.pop();
+        }
+        self.armed.push(armed);
+        self.has_call = self.history.is_cut();
     }
 
     fn count(&mut self, fault: &str) {
@@ -114,29 +128,26 @@ impl<'a> Tally<'a> {
     }
 
     fn sum_up(mut self) -> Exposure {
+        let mut fired = BTreeSet::new();
         let mut unfired = Vec::new();
-        let mut groups: BTreeMap<(usize, Option<&OrderId>, Place), bool> = BTreeMap::new();
+        let mut groups: BTreeMap<(Option<&OrderId>, Place), bool> = BTreeMap::new();
         for (plan, armed) in self.armed.iter().enumerate() {
             for (place, script) in armed.scripted.iter().enumerate() {
                 for at in self.places(script) {
                     let has_fired = self.fired.contains(&(plan, place, at));
-                    *groups.entry((plan, self.lacking(script), at)).or_default() |= has_fired;
-                    if !has_fired {
-                        let order =
-                            script.order.as_ref().unwrap_or_else(|| {
-                                self.history.order_id(at.0.expect(
-                                    "a script without an order is at each order of the ticket",
-                                ))
-                            });
-                        unfired.push(format!(
-                            "{order} {} #{} {}",
-                            at.1, script.attempts, script.fault
-                        ));
+                    *groups.entry((self.lacking(script), at)).or_default() |= has_fired;
+                    let name = self.name(script, at);
+                    if has_fired {
+                        fired.insert(name);
+                    } else if !unfired.contains(&name) {
+                        unfired.push(name);
                     }
                 }
             }
             unfired.extend(armed.unmatched.iter().cloned());
         }
+        // A plan that came again may have fired what it did not fire before.
+        unfired.retain(|name| !fired.contains(name));
         let has_armed = self.armed.iter().any(|armed| !armed.faults.is_empty());
         let has_armed_doubling = self.armed.iter().any(|armed| armed.is_doubling);
         let has_met_enough = if has_armed_doubling {
@@ -170,6 +181,15 @@ impl<'a> Tally<'a> {
             .iter()
             .flat_map(|order| script.on.operations().map(|operation| (*order, operation)))
             .collect()
+    }
+
+    /// A scripted fault at a place, in words.
+    fn name(&self, script: &Script, at: Place) -> String {
+        let order = script.order.as_ref().unwrap_or_else(|| {
+            let place = at.0.expect("a script without an order is at each order of the ticket");
+            self.history.order_id(place)
+        });
+        format!("{order} {} #{} {}", at.1, script.attempts, script.fault)
     }
 
     /// The order of a script, if the ticket lacks it.

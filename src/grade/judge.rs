@@ -155,7 +155,7 @@ impl<'a> Evidence<'a> {
             expected: texts(order.expect()),
             refunds: texts(&self.refunds[place]),
             attempts: CallCounts { get_order: reads, refund: asked },
-            causes: facts.map_or_else(Vec::new, |facts| cause::find(facts, matched, currency)),
+            causes: facts.map_or_else(Vec::new, |facts| cause::find(facts, matched, order)),
             steps: facts.map_or_else(Vec::new, |facts| render::steps(facts, order)),
             currency,
         }

@@ -100,8 +100,8 @@ pub(super) struct Run {
     books: Mutex<Books>,
     /// Told whenever a call has finished that another may wait for.
     finished: Notify,
-    /// Told when the run is over, which ends every latency.
-    ended: Notify,
+    /// Told when latencies may be over before their time: the clock was moved on, or the run has ended.
+    hurried: Notify,
 }
 
 struct Books {
@@ -117,15 +117,16 @@ struct Books {
 /// How a call was taken in.
 enum Taken {
     Answered(Sent),
-    /// To the caller as if it were under way, though nothing is.
-    Withheld(Sent),
-    UnderWay(Pending),
+    /// To the caller as if it were under way until then on the run's clock, though nothing is.
+    Withheld(Sent, Duration),
+    /// Until then on the run's clock, at the least.
+    UnderWay(Pending, Duration),
 }
 
 impl Run {
     fn new(id: u64, bank: Bank) -> Self {
         let books = Books { bank, opened: Instant::now(), added: Duration::ZERO, under_way: 0 };
-        Self { id, books: Mutex::new(books), finished: Notify::new(), ended: Notify::new() }
+        Self { id, books: Mutex::new(books), finished: Notify::new(), hurried: Notify::new() }
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -140,7 +141,7 @@ impl Run {
         };
         self.finished.notify_waiters();
         if has_ended {
-            self.ended.notify_waiters();
+            self.hurried.notify_waiters();
         }
         result
     }
@@ -151,22 +152,22 @@ impl Run {
             let mut books = self.books();
             books.added = books.added.saturating_add(by);
         }
+        self.hurried.notify_waiters();
         self.books().bank.now_ms()
     }
 
     /// Makes a call; says also how the bank behaves.
     pub(super) async fn call(self: &Arc<Self>, request: &Request<'_>) -> (Sent, PlanSettings) {
         let (taken, settings) = self.take_in(request);
-        let latency = Duration::from_millis(settings.latency_ms);
         let sent = match taken {
             Taken::Answered(sent) => sent,
-            Taken::Withheld(sent) => {
-                self.pass(latency).await;
+            Taken::Withheld(sent, due) => {
+                self.wait_until(due).await;
                 sent
             }
-            Taken::UnderWay(pending) => {
+            Taken::UnderWay(pending, due) => {
                 let (sender, receiver) = oneshot::channel();
-                tokio::spawn(Arc::clone(self).carry_out(pending, latency, sender));
+                tokio::spawn(Arc::clone(self).carry_out(pending, due, sender));
                 // The task is dropped unfinished only with the whole runtime, and this one with it.
                 receiver.await.unwrap_or_else(|_| Sent::whole(Err(CallError::Timeout)))
             }
@@ -183,47 +184,49 @@ impl Run {
             let sent = books.bank.send(request);
             return (Taken::Answered(sent), settings);
         }
+        let due = books.now().saturating_add(latency);
         let taken = match books.bank.arrive(request) {
             // What has not happened must not be told from what may have, not by time either.
             Arrival::Answered(sent) if !latency.is_zero() && is_indeterminate(&sent) => {
-                Taken::Withheld(sent)
+                Taken::Withheld(sent, due)
             }
             Arrival::Answered(sent) => Taken::Answered(sent),
             Arrival::Pending(pending) if latency.is_zero() => {
-                books.bank.finish(pending).map_or_else(Taken::UnderWay, Taken::Answered)
+                let finished = books.bank.finish(pending);
+                finished.map_or_else(|pending| Taken::UnderWay(pending, due), Taken::Answered)
             }
-            Arrival::Pending(pending) => Taken::UnderWay(pending),
+            Arrival::Pending(pending) => Taken::UnderWay(pending, due),
         };
-        if matches!(taken, Taken::UnderWay(_)) {
+        if matches!(taken, Taken::UnderWay(..)) {
             books.under_way += 1;
         }
         (taken, settings)
     }
 
-    /// Finishes a call after its latency, whether its client is still there or not.
+    /// Finishes a call when it is due, whether its client is still there or not.
     async fn carry_out(
         self: Arc<Self>,
         mut pending: Pending,
-        latency: Duration,
+        due: Duration,
         client: oneshot::Sender<Sent>,
     ) {
         if pending.is_doubled() {
-            let first = tokio::spawn(Arc::clone(&self).carry_out_first(pending, latency));
-            self.pass(latency).await;
+            let first = tokio::spawn(Arc::clone(&self).carry_out_first(pending, due));
+            self.wait_until(due).await;
             // Whichever of the two wakes first, the second delivery finishes after the first.
             let Ok(again) = first.await else { return };
             pending = again;
         } else {
-            self.pass(latency).await;
+            self.wait_until(due).await;
         }
         let finish = |books: &mut Books, pending| books.finish(pending, client.is_closed());
         let sent = self.as_soon_as_possible(pending, finish).await;
         let _left = client.send(sent);
     }
 
-    /// Finishes the first of two deliveries after its latency.
-    async fn carry_out_first(self: Arc<Self>, pending: Pending, latency: Duration) -> Pending {
-        self.pass(latency).await;
+    /// Finishes the first of two deliveries when it is due.
+    async fn carry_out_first(self: Arc<Self>, pending: Pending, due: Duration) -> Pending {
+        self.wait_until(due).await;
         self.as_soon_as_possible(pending, |books, pending| {
             if books.bank.finish_first(&pending) { Ok(pending) } else { Err(pending) }
         })
@@ -251,18 +254,22 @@ impl Run {
         }
     }
 
-    /// Lets a latency pass, unless the run ends before.
-    async fn pass(&self, latency: Duration) {
-        if latency.is_zero() {
-            return;
-        }
-        let ended = self.ended.notified();
-        if self.books().bank.has_ended() {
-            return;
-        }
-        tokio::select! {
-            () = tokio::time::sleep(latency) => {}
-            () = ended => {}
+    /// Waits until a time on the run's clock, or until the run ends.
+    async fn wait_until(&self, due: Duration) {
+        loop {
+            // Taken before the look at the clock, so that no move in between is missed.
+            let hurried = self.hurried.notified();
+            let left = {
+                let books = self.books();
+                if books.bank.has_ended() { Duration::ZERO } else { books.left_until(due) }
+            };
+            if left.is_zero() {
+                return;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(left) => {}
+                () = hurried => {}
+            }
         }
     }
 
@@ -270,14 +277,22 @@ impl Run {
     fn books(&self) -> MutexGuard<'_, Books> {
         // A step of the bank that panicked must not take the other runs' tools with it.
         let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = books.opened.elapsed().saturating_add(books.added);
-        let behind = now.saturating_sub(Duration::from_millis(books.bank.now_ms()));
+        let behind = books.now().saturating_sub(Duration::from_millis(books.bank.now_ms()));
         books.bank.advance(behind);
         books
     }
 }
 
 impl Books {
+    /// Where the run's clock stands.
+    fn now(&self) -> Duration {
+        self.opened.elapsed().saturating_add(self.added)
+    }
+
+    fn left_until(&self, due: Duration) -> Duration {
+        due.saturating_sub(self.now())
+    }
+
     fn finish(&mut self, pending: Pending, has_left: bool) -> Result<Sent, Pending> {
         if has_left {
             self.bank.leave(&pending);

@@ -125,14 +125,15 @@ impl Dedupe {
         })
     }
 
-    /// Whether a repeat under a key is executed because the ledger ignores keys, and not because it has
-    /// forgotten this one.
-    pub(crate) fn ignores_keys(self) -> bool {
-        self == Self::Off
+    /// Whether a key may be forgotten, after which a repeat under it is executed.
+    pub(crate) fn forgets_keys(self) -> bool {
+        let policy = self.policy(DAY_S);
+        policy.is_some_and(|policy| policy.ttl_s.is_some() || policy.keys_max.is_some())
     }
 
-    /// Whether two deliveries of one key may both execute because they overlap.
-    pub(crate) fn is_racy(self) -> bool {
-        self == Self::Racy
+    /// Whether two deliveries of one key that overlap and were both executed have raced: elsewhere their key is
+    /// ignored, or soon forgotten.
+    pub(crate) fn may_race(self) -> bool {
+        !matches!(self, Self::Off | Self::SmallCache | Self::EarlyExpiry)
     }
 }

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, num::NonZero};
 use crate::{
     call::{CallId, Operation},
     fault::{Commit, Fault, FaultLog, Injector, Plan},
-    ledger::OrderIndex,
+    ledger::{Dedupe, OrderIndex},
     seed::Seed,
     ticket::OrderId,
 };
@@ -16,6 +16,8 @@ use crate::{
 /// Numbers calls, decides their faults, and keeps late deliveries until they are due.
 pub(super) struct Desk<D> {
     seed: Seed,
+    /// What the service behind is taken to do with keys.
+    dedupe: Dedupe,
     injector: Injector,
     orders: BTreeMap<OrderId, OrderIndex>,
     /// Per order, reads and refunds so far.
@@ -33,6 +35,8 @@ pub(super) struct Taken {
     /// Number of the call in order of arrival, from 1.
     number: u64,
     pub(super) fault: Option<Fault>,
+    /// What happens to the money.
+    pub(super) commit: Commit,
 }
 
 /// A delivery that is still out.
@@ -53,6 +57,7 @@ impl<D> Desk<D> {
             .collect();
         Self {
             seed: plan.effective_seed(),
+            dedupe: plan.settings().dedupe,
             injector: Injector::new(plan, named),
             attempts: vec![[0; 2]; orders.len()],
             orders,
@@ -72,7 +77,7 @@ impl<D> Desk<D> {
         delivery: impl FnOnce() -> D,
     ) -> (Taken, Vec<D>) {
         let call = self.number(operation, order);
-        let due = match call.commit() {
+        let due = match call.commit {
             Commit::Never => self.due(&call),
             Commit::Late(calls) => {
                 let due = self.due(&call);
@@ -95,7 +100,8 @@ impl<D> Desk<D> {
         let fault = self.injector.decide(operation, index, *attempt);
         let id = CallId { order, operation, attempt: *attempt };
         self.faulted.extend(fault.map(|fault| (id.clone(), fault)));
-        Taken { id, number: self.taken, fault }
+        let commit = fault.map_or(Commit::Once, |fault| fault.commit_under(self.dedupe));
+        Taken { id, number: self.taken, fault, commit }
     }
 
     fn keep(&mut self, call: Taken, calls: NonZero<u32>, delivery: D) {
@@ -125,12 +131,6 @@ impl<D> Desk<D> {
 fn sorted<D>(mut late: Vec<Late<D>>) -> Vec<D> {
     late.sort_by(|one, other| one.call.id.cmp(&other.call.id));
     late.into_iter().map(|late| late.delivery).collect()
-}
-
-impl Taken {
-    pub(super) fn commit(&self) -> Commit {
-        self.fault.map_or(Commit::Once, Fault::commit)
-    }
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ use crate::{
 /// | never | is not called |
 /// | once | is called; what it answers is dropped if the caller is told something else, refusals included |
 /// | twice | is called, then again through an instance that is readied for it; the first answer counts |
-/// | twice, overlapping | the same, both in flight at once; so also under a plan for the `racy` store |
+/// | twice, overlapping | the same, both in flight at once; so is a `duplicate` under a plan for the `racy` store |
 /// | late(n) | is called right after the n-th further call on the order, before that is answered |
 ///
 /// Deliveries that are due together land by attempt, those that are left when the run ends at
@@ -92,15 +92,6 @@ pub struct InjectLayer<N, E> {
     gate: Arc<Gate>,
     name: Arc<N>,
     answer: Arc<E>,
-    doubling: Doubling,
-}
-
-/// How a request that is delivered twice arrives.
-#[derive(Clone, Copy, Debug)]
-enum Doubling {
-    AsPlanned,
-    /// At once, to show a store that reserves nothing.
-    Overlapping,
 }
 
 /// Why no layer can be made of a plan.
@@ -137,16 +128,7 @@ impl<N, E> InjectLayer<N, E> {
         if let Some(fault) = armed.find(is_inside) {
             return Err(InjectError::InsideLedger { fault });
         }
-        Ok(Self {
-            gate: Arc::new(Gate::new(plan)),
-            name: Arc::new(name),
-            answer: Arc::new(answer),
-            doubling: if plan.settings().dedupe.is_racy() {
-                Doubling::Overlapping
-            } else {
-                Doubling::AsPlanned
-            },
-        })
+        Ok(Self { gate: Arc::new(Gate::new(plan)), name: Arc::new(name), answer: Arc::new(answer) })
     }
 
     /// The faulted calls so far.
@@ -171,7 +153,6 @@ impl<N, E> Clone for InjectLayer<N, E> {
             gate: Arc::clone(&self.gate),
             name: Arc::clone(&self.name),
             answer: Arc::clone(&self.answer),
-            doubling: self.doubling,
         }
     }
 }
@@ -225,7 +206,7 @@ where
     ///
     /// Outside a tokio runtime.
     fn call(&mut self, request: R) -> Self::Future {
-        let InjectLayer { gate, name, answer, doubling } = &self.layer;
+        let InjectLayer { gate, name, answer } = &self.layer;
         let Some((operation, order)) = name(&request) else {
             return InjectFuture::untouched(self.inner.call(request), answer);
         };
@@ -235,24 +216,24 @@ where
         let again = || deliver(self.inner.clone(), request.clone());
         let (call, due) = gate.desk().take(operation, order, || Box::pin(again()));
 
-        let deliveries = match (call.commit(), doubling) {
+        let deliveries = match call.commit {
             // Before the commit point: the service never hears of the call, or not yet.
-            (Commit::Never | Commit::Late(_), _) => match gate.passage(call.fault) {
+            Commit::Never | Commit::Late(_) => match gate.passage(call.fault) {
                 Err(error) if due.is_empty() => return InjectFuture::missed(error, answer),
                 _ => Deliveries::None,
             },
             // After it: the work is done, whatever the caller hears of it.
-            (Commit::Once, _) => Deliveries::One(inner.call(request)),
+            Commit::Once => Deliveries::One(inner.call(request)),
             // The network delivers twice; only the first answer has a reader.
-            (Commit::TwiceOverlapping, _) | (Commit::Twice, Doubling::Overlapping) => {
+            Commit::TwiceOverlapping => {
                 let second = again();
                 Deliveries::Overlapping(inner.call(request), second)
             }
-            (Commit::Twice, Doubling::AsPlanned) => {
+            Commit::Twice => {
                 let second = again();
                 Deliveries::Twice(inner.call(request), second)
             }
-            (Commit::Stored | Commit::Accepted(_), _) => {
+            Commit::Stored | Commit::Accepted(_) => {
                 unreachable!("no layer is made of a plan with faults inside the ledger")
             }
         };

@@ -3,8 +3,8 @@
 use super::Claim;
 use crate::ticket::OrderId;
 
-/// Characters of Markdown that may stand before a label: bullets, quote marks, headings, emphasis.
-const MARKS: [char; 8] = ['-', '*', '+', '•', '>', '#', '_', '`'];
+/// Characters of Markdown that may stand before a label: bullets, quote marks, headings, cells, emphasis.
+const MARKS: [char; 9] = ['-', '*', '+', '•', '>', '#', '|', '_', '`'];
 
 /// Those of them that are closed again.
 const EMPHASIS: [char; 3] = ['*', '_', '`'];
@@ -13,7 +13,7 @@ const EMPHASIS: [char; 3] = ['*', '_', '`'];
 const COLONS: [char; 2] = [':', '：'];
 
 /// What parts ids, beside blanks. None of these, nor of [`WRAPPING`], can be in an id.
-const SEPARATORS: [char; 5] = [',', ';', '，', '；', '、'];
+const SEPARATORS: [char; 6] = [',', ';', '|', '，', '；', '、'];
 
 /// What may be wrapped around an id.
 const WRAPPING: &[char] = &[
@@ -64,10 +64,9 @@ fn last_block(text: &str) -> Vec<(Claim, &str)> {
     block
 }
 
-/// Whether the line shows nothing: a blank one, also in a quotation, or a code fence.
+/// Whether the line is blank, perhaps in a quotation.
 fn is_blank(line: &str) -> bool {
-    let shown = line.trim_start_matches(|char: char| char == '>' || char.is_whitespace());
-    shown.is_empty() || shown.starts_with("```") || shown.starts_with("~~~")
+    line.trim_start_matches(|char: char| char == '>' || char.is_whitespace()).is_empty()
 }
 
 /// The label of a claim line and what follows its colon.

@@ -5,10 +5,10 @@
 //! is unreadable rather than guessed at. Reading never fails, and takes time in proportion to the text.
 //!
 //! **Lines.** A label (`REFUNDED`, `FAILED`, `DUPLICATED` or `UNKNOWN`, in any case), a colon, and ids or `none`.
-//! Bullets, numbers, quote marks and emphasis of Markdown may stand around the label, nothing else: neither a
-//! label in the middle of a sentence nor `NOT REFUNDED:` is one. Every id on the line is claimed, whatever the words
+//! Bullets, numbers, quote marks, cells and emphasis of Markdown may stand around the label, nothing else: neither
+//! a label in the middle of a sentence nor `NOT REFUNDED:` is one. Every id on the line is claimed, whatever the words
 //! beside it say; nothing is when the list is empty or begins with `none`. Claim lines that follow each other
-//! are a block, also across blank lines and code fences; the last block counts.
+//! are a block, also across blank lines; the last block counts.
 //!
 //! **JSON.** One object, perhaps in a code fence, whose `refunded`, `failed`, `duplicated` and `unknown` are lists
 //! of strings. One that has none of the four, or whose list is anything else, is unreadable.

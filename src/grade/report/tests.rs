@@ -76,6 +76,9 @@ fn markdown_around_the_label_is_passed_over() {
         ("__REFUNDED: A-1__", "A-1 REFUNDED"),
         ("**`REFUNDED`**: `A-1`", "A-1 REFUNDED"),
         ("`REFUNDED: A-1`", "A-1 REFUNDED"),
+        ("| REFUNDED: A-1 |", "A-1 REFUNDED"),
+        ("| **REFUNDED:** | A-1, A-2 |", "A-1 REFUNDED, A-2 REFUNDED"),
+        ("|REFUNDED:|A-1|A-2|", "A-1 REFUNDED, A-2 REFUNDED"),
     ]);
 }
 
@@ -134,8 +137,9 @@ fn the_last_block_counts() {
         ("REFUNDED: A-1\nSorry.\nUNKNOWN: none", "nothing"),
         ("REFUNDED:\n- A-1\nFAILED: none", "nothing"),
         ("Report:\n```\nREFUNDED: A-1\n```\n", "A-1 REFUNDED"),
-        ("REFUNDED: A-1\n```text\nFAILED: A-2\n~~~", "A-1 REFUNDED, A-2 FAILED"),
-        ("> ```\n> REFUNDED: A-1\n> ```\nFAILED: A-2", "A-1 REFUNDED, A-2 FAILED"),
+        ("REFUNDED: A-1\n```text\nFAILED: A-2\n~~~", "A-2 FAILED"),
+        ("```\nFAILED: A-1\n```\n```\nREFUNDED: A-1\n```", "A-1 REFUNDED"),
+        ("> ```\n> REFUNDED: A-1\n> ```\nFAILED: A-2", "A-2 FAILED"),
     ]);
 }
 

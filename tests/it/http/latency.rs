@@ -106,6 +106,35 @@ fn the_end_of_a_run_ends_every_wait() {
 }
 
 #[test]
+fn latency_passes_on_the_runs_clock() {
+    let server = TestServer::start();
+    let plan = slow(scripted(&[("A-1 refund #2", "lost")]), HOUR);
+    let run = server.open(&ticket(), plan);
+    let mut calls = [server.connect(), server.connect()];
+    for (call, count) in calls.iter_mut().zip(1..) {
+        call.send(&request("POST", PATH, &[], BODY));
+        wait_until(&run, |bank| bank.history().call_count() == count);
+    }
+    let advance = |by: u64| {
+        let body = format!(r#"{{"advance_ms":{by}}}"#);
+        assert_eq!(server.control("POST", "/runs/1/clock", &body).status, 200);
+    };
+    advance(HOUR / 2);
+    assert_eq!(refunds(&run), 0);
+    advance(HOUR / 2);
+    let [paid, lost] = calls.map(|mut call| call.read().unwrap().status);
+    assert_eq!((paid, lost), (201, 504));
+    assert_eq!(refunds(&run), 1);
+    // What comes later has its latency before it.
+    let mut third = server.connect();
+    third.send(&request("POST", PATH, &[], BODY));
+    wait_until(&run, |bank| bank.history().call_count() == 3);
+    assert_eq!(refunds(&run), 1);
+    advance(HOUR);
+    assert_eq!(third.read().unwrap().status, 201);
+}
+
+#[test]
 fn a_run_that_is_reset_or_deleted_meanwhile_still_answers() {
     for (method, path) in [("POST", "/runs/1/reset"), ("DELETE", "/runs/1")] {
         let server = TestServer::start();
