@@ -9,7 +9,11 @@ use super::{
     facts::{CallFacts, Commit, End, Heard, OrderFacts},
     judge::{Match, Surplus},
 };
-use crate::{history::Silence, money::Amount, ticket::Order};
+use crate::{
+    history::{Replayed, Silence},
+    money::Amount,
+    ticket::Order,
+};
 
 macro_rules! causes {
     ($($(#[$doc:meta])* $variant:ident = $word:literal, $sentence:literal;)*) => {
@@ -110,7 +114,7 @@ pub(super) fn find(facts: &OrderFacts, matched: &Match, order: &Order) -> Vec<Fi
     findings.sort_by_key(|finding| finding.refund);
     let mut used = Vec::new();
     for amount in &matched.missing {
-        let (cause, calls) = missed(facts, *amount, order, &mut used);
+        let (cause, calls) = missed(facts, &commits, *amount, order, &mut used);
         let calls = calls.into_iter().map(|call| call.id.clone()).collect();
         findings.push(Finding {
             refund: None,
@@ -234,11 +238,25 @@ fn has_stale_read(facts: &OrderFacts, original: Commit<'_>, extra: &Commit<'_>) 
     last.is_some_and(|(_, shown)| shown.hidden > 0)
 }
 
+/// Whether all that a call got was the reply of an equal refund, which it repeated.
+fn is_own_replay(call: &CallFacts, commits: &[Commit<'_>]) -> bool {
+    let is_of = |of: Replayed, commit: &Commit<'_>| {
+        let paid = commit.call;
+        commit.refund == of.number && paid.key == call.key && paid.amount == call.amount
+    };
+    call.deliveries.iter().any(|delivery| match delivery.end {
+        Some((_, End::Replayed(of))) => commits.iter().any(|commit| is_of(of, commit)),
+        _ => false,
+    })
+}
+
 /// Why an expected refund is missing, and the calls that tried; each call explains one missing refund.
 ///
-/// Those that asked for the amount tried, or else those that asked for one that nobody expected.
+/// Those that asked for the amount tried, or else those that asked for one that nobody expected, and did not only
+/// repeat a refund that had been paid.
 fn missed<'a>(
     facts: &'a OrderFacts,
+    commits: &[Commit<'_>],
     amount: Amount,
     order: &Order,
     used: &mut Vec<&'a CallFacts>,
@@ -251,8 +269,10 @@ fn missed<'a>(
     let tried: Vec<&CallFacts> = facts.calls.iter().filter(is_in_vain).collect();
     let (of_amount, others): (Vec<&CallFacts>, Vec<&CallFacts>) =
         tried.into_iter().partition(|call| call.amount == Some(amount));
-    let is_astray =
-        |call: &&CallFacts| call.amount.is_none_or(|asked| !order.expect().contains(&asked));
+    let is_astray = |call: &&CallFacts| {
+        let is_expected = call.amount.is_some_and(|asked| order.expect().contains(&asked));
+        !is_expected && !is_own_replay(call, commits)
+    };
     let tried = if of_amount.is_empty() {
         others.into_iter().filter(is_astray).collect()
     } else {

@@ -5,6 +5,7 @@ mod accepted;
 mod breaker;
 mod burst;
 mod cases;
+mod causes;
 #[cfg(feature = "cli")]
 mod cli;
 mod concurrency;
