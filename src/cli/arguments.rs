@@ -70,6 +70,16 @@ pub(crate) enum Format {
     Junit,
 }
 
+/// How what is known of plans is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlanFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+}
+
 /// The verdict that is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Expect {
@@ -229,7 +239,7 @@ pub(crate) enum PlanCommand {
     List {
         /// How to write the list.
         #[arg(long, value_enum, default_value_t)]
-        format: Format,
+        format: PlanFormat,
     },
     /// A plan as JSON, with all that is left out filled in.
     Show {
@@ -262,7 +272,7 @@ pub(crate) enum PlanCommand {
         attempts: u32,
         /// How to write the forecast.
         #[arg(long, value_enum, default_value_t)]
-        format: Format,
+        format: PlanFormat,
     },
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::{
-    arguments::{Format, PlanArguments, PlanCommand},
+    arguments::{PlanArguments, PlanCommand, PlanFormat},
     exit::{CliError, Exit},
     input, output,
 };
@@ -37,11 +37,11 @@ struct Listed {
     summary: &'static str,
 }
 
-fn list(format: Format) -> Result<Exit, CliError> {
+fn list(format: PlanFormat) -> Result<Exit, CliError> {
     let plans = NAMED_PLANS.iter().map(|plan| Listed { name: plan.name, summary: plan.summary });
     let text = match format {
-        Format::Json | Format::Junit => json(&plans.collect::<Vec<_>>()),
-        Format::Text => {
+        PlanFormat::Json => json(&plans.collect::<Vec<_>>()),
+        PlanFormat::Text => {
             let width = NAMED_PLANS.iter().map(|plan| plan.name.len()).max().unwrap_or(0);
             plans.fold(String::new(), |text, plan| {
                 format!("{text}{:width$}  {}\n", plan.name, plan.summary)
@@ -92,7 +92,7 @@ fn forecast(
     ticket: Option<Ticket>,
     plan: &Plan,
     attempts: u32,
-    format: Format,
+    format: PlanFormat,
 ) -> Result<Exit, CliError> {
     let seed = plan.effective_seed();
     let ticket = ticket.unwrap_or_else(|| Ticket::generate(seed));
@@ -120,8 +120,8 @@ fn forecast(
         })
         .collect();
     output::data(&match format {
-        Format::Json | Format::Junit => json(&Forecast { seed, calls }),
-        Format::Text => format!("seed {seed}\n{}", table(&calls, attempts)),
+        PlanFormat::Json => json(&Forecast { seed, calls }),
+        PlanFormat::Text => format!("seed {seed}\n{}", table(&calls, attempts)),
     })?;
     Ok(Exit::Pass)
 }

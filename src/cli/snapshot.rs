@@ -23,7 +23,8 @@ pub(super) fn compare(path: &Path, text: &str, is_update: bool) -> Result<Compar
         return Ok(Comparison::Same);
     }
     let held = match fs::read_to_string(path) {
-        Ok(held) => held,
+        // Line ends are up to whoever checked the file out.
+        Ok(held) => held.replace("\r\n", "\n"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             output::say(&format!(
                 "{} does not exist; --update writes it with this:\n{text}",

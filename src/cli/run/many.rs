@@ -8,14 +8,13 @@ use quick_junit::TestSuite;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::{
-    Series, interrupts, snapshot,
+    Complaint, Conclusion, Series, hint, interrupts,
     trial::{Task, Trial},
 };
 use crate::{
     cli::{
         arguments::{Format, RunArguments},
         exit::{CliError, Exit},
-        grade::wanted,
         junit, output,
         program::Noise,
         totals::Totals,
@@ -51,13 +50,13 @@ pub(super) async fn many(
         }
     };
     let summary = Summary::of(&kept, series);
-    output::data(&summary.write(&kept, results.format))?;
+    let snapshots = kept.values().filter_map(|run| run.snapshot.as_deref());
+    let conclusion = Conclusion::new(summary.totals.verdict(), results, || {
+        snapshots.collect::<Vec<_>>().join("\n")
+    });
+    output::data(&summary.write(&kept, results.format, &conclusion.complaints))?;
     let exit = kept.values().map(|run| run.exit).max().unwrap_or(Exit::Pass);
-    let exit = exit.max(wanted(summary.totals.verdict(), results.expect));
-    let compared = snapshot(results, || {
-        kept.values().filter_map(|run| run.snapshot.as_deref()).collect::<Vec<_>>().join("\n")
-    })?;
-    Ok(exit.max(compared))
+    conclusion.ends_with(exit)
 }
 
 /// What is kept of a run that is over.
@@ -81,9 +80,10 @@ impl Kept {
             verdict,
             extra_refunds: trial.grade.extra_refunds(),
             exit: trial.exit(),
-            text: (in_format(Format::Text) && verdict != Verdict::Pass).then(|| trial.text()),
+            text: (in_format(Format::Text) && verdict != Verdict::Pass)
+                .then(|| trial.text() + &hint(&trial.replay)),
             json: in_format(Format::Json).then(|| trial.json()),
-            suite: in_format(Format::Junit).then(|| trial.suite()),
+            suite: in_format(Format::Junit).then(|| trial.suite(results.expect)),
             snapshot: results.snapshot.is_some().then(|| trial.snapshot()),
         }
     }
@@ -197,7 +197,12 @@ impl Summary {
         matches!(self.series, Series::Repeat(..))
     }
 
-    fn write(&self, kept: &BTreeMap<Place, Kept>, format: Format) -> String {
+    fn write(
+        &self,
+        kept: &BTreeMap<Place, Kept>,
+        format: Format,
+        complaints: &[Complaint],
+    ) -> String {
         match format {
             Format::Json => {
                 let runs: Vec<&str> = kept.values().filter_map(|run| run.json.as_deref()).collect();
@@ -205,7 +210,9 @@ impl Summary {
                 let totals = totals.expect("no map has keys that are not strings");
                 format!("{{\"runs\":[{}],\"totals\":{totals}}}\n", runs.join(","))
             }
-            Format::Junit => junit::write(kept.values().filter_map(|run| run.suite.clone())),
+            Format::Junit => {
+                junit::write(kept.values().filter_map(|run| run.suite.clone()), complaints)
+            }
             Format::Text => self.text(kept),
         }
     }

@@ -1,5 +1,6 @@
 //! `badbank run` and `badbank replay`: a program under test against a bank, graded.
 
+mod conclusion;
 mod many;
 mod recorder;
 mod series;
@@ -10,17 +11,18 @@ use std::{ffi::OsString, path::Path, sync::Arc};
 use anyhow::Context as _;
 use tokio::sync::watch;
 
-use self::{series::Series, trial::Task};
+pub(super) use self::conclusion::Complaint;
+use self::{conclusion::Conclusion, series::Series, trial::Task};
 use super::{
     arguments::{Format, ProgramArguments, ReplayArguments, ResultArguments, RunArguments},
     exit::{CliError, Exit},
-    grade::wanted,
     input, junit, output,
     program::Noise,
-    snapshot::{Comparison, compare},
 };
 use crate::{
     fault::{FaultLog, Plan},
+    grade::Verdict,
+    history::Event,
     seed::Seed,
     ticket::Ticket,
 };
@@ -60,6 +62,12 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Result<Exit, CliError> {
         (Ticket::generate(log.seed()), plan)
     } else {
         let history = input::history(path, &text)?;
+        if history.events().iter().any(|event| matches!(event, Event::Plan(_))) {
+            output::warn(&format!(
+                "{}: the plan was changed in mid-run; the replay injects all its faults, and keeps the first settings",
+                input::name(path).display()
+            ));
+        }
         (history.header().ticket.clone(), history.to_plan())
     };
     let ticket = match &arguments.ticket {
@@ -103,29 +111,34 @@ fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
 async fn one(task: Task, results: &ResultArguments) -> Result<Exit, CliError> {
     let interrupts = interrupts()?;
     let seed = task.seed();
-    let trial = Arc::new(task).run(seed, Noise::Inherit, interrupts).await?;
+    let again = hint(&task.replay(seed));
+    let trial = Arc::new(task).run(seed, Noise::Inherit, interrupts).await;
+    let trial = trial.inspect_err(|error| {
+        if error.exit() == Exit::Interrupted {
+            output::say(format!("interrupted\n{again}").trim_end());
+        }
+    })?;
     trial.warn();
+    let verdict = trial.grade.verdict();
+    let conclusion = Conclusion::new(verdict, results, || trial.snapshot());
+    let has_failed = verdict != Verdict::Pass || conclusion.exit.max(trial.exit()) != Exit::Pass;
     output::data(&match results.format {
+        Format::Text if has_failed => trial.text() + &again,
         Format::Text => trial.text(),
         Format::Json => trial.json() + "\n",
-        Format::Junit => junit::write([trial.suite()]),
+        Format::Junit => junit::write([trial.suite(results.expect)], &conclusion.complaints),
     })?;
-    let exit = wanted(trial.grade.verdict(), results.expect).max(trial.exit());
-    let compared = snapshot(results, || trial.snapshot())?;
+    let exit = conclusion.ends_with(trial.exit())?;
     trial.written?;
-    Ok(exit.max(compared))
+    Ok(exit)
 }
 
-/// Compares a run, or several, with the file that the command line names.
-fn snapshot(results: &ResultArguments, text: impl FnOnce() -> String) -> Result<Exit, CliError> {
-    let Some(path) = &results.snapshot else { return Ok(Exit::Pass) };
-    match compare(path, &text(), results.update)? {
-        Comparison::Same => Ok(Exit::Pass),
-        Comparison::Different => Ok(Exit::Fail),
-    }
+/// How to do a run again, for people.
+fn hint(replay: &str) -> String {
+    format!("\nreplay it with\n  {replay}\n")
 }
 
-/// Becomes true when somebody presses Ctrl-C, or asks the process to end.
+/// Becomes true when somebody presses Ctrl-C, closes the terminal, or asks the process to end.
 pub(super) fn interrupts() -> Result<watch::Receiver<bool>, CliError> {
     use tokio::signal::unix::{SignalKind, signal};
 
@@ -133,11 +146,13 @@ pub(super) fn interrupts() -> Result<watch::Receiver<bool>, CliError> {
         |kind| signal(kind).context("no signal can be heard").map_err(CliError::could_not_run);
     let (mut interrupt, mut terminate) =
         (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    let mut hangup = listen(SignalKind::hangup())?;
     let (sender, receiver) = watch::channel(false);
     tokio::spawn(async move {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
         }
         let _ = sender.send(true);
     });

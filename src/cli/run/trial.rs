@@ -7,16 +7,16 @@ use quick_junit::TestSuite;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::{Again, recorder::Recorder};
+use super::{Again, hint, recorder::Recorder};
 use crate::{
     cli::{
-        arguments::ProgramArguments,
+        arguments::{Expect, ProgramArguments},
         exit::{CliError, Exit},
         junit, output,
         program::{self, Ended, Noise, Program, ProgramError},
     },
     fault::{FaultLog, Plan},
-    grade::{Grade, Verdict},
+    grade::Grade,
     http::{Server, ServerOptions},
     seed::Seed,
     ticket::Ticket,
@@ -52,7 +52,8 @@ pub(super) struct Trial {
     pub(super) written: Result<(), CliError>,
     ended: Ended,
     time_limit: Duration,
-    replay: String,
+    /// The command that does it again.
+    pub(super) replay: String,
 }
 
 #[derive(Serialize)]
@@ -93,6 +94,11 @@ impl Task {
             }
         };
         Ok(Self { ticket, plan, command, time_limit: program.time_limit, history, again })
+    }
+
+    /// The command that does a run again.
+    pub(super) fn replay(&self, seed: Seed) -> String {
+        self.again.line(seed)
     }
 
     /// The seed of a run for which the command line names none.
@@ -147,7 +153,7 @@ impl Task {
             written,
             ended,
             time_limit: self.time_limit,
-            replay: self.again.line(seed),
+            replay: self.replay(seed),
         })
     }
 }
@@ -233,17 +239,11 @@ impl Trial {
 
     /// The run for people.
     pub(super) fn text(&self) -> String {
-        let Self { seed, plan, ticket, faults, grade, replay, .. } = self;
-        let mut text = format!(
-            "seed {seed}, plan {plan}, ticket {ticket}\n\n{faults}\n{grade}program   {}\n",
-            self.program()
-        );
-        if grade.verdict() != Verdict::Pass || self.exit() != Exit::Pass {
-            text.push_str("\nreplay it with\n  ");
-            text.push_str(replay);
-            text.push('\n');
-        }
-        text
+        let Self { seed, plan, ticket, faults, grade, .. } = self;
+        let program = self.program();
+        format!(
+            "seed {seed}, plan {plan}, ticket {ticket}\n\n{faults}\n{grade}program   {program}\n"
+        )
     }
 
     /// The run for programs.
@@ -265,10 +265,15 @@ impl Trial {
     }
 
     /// The run for build servers.
-    pub(super) fn suite(&self) -> TestSuite {
+    pub(super) fn suite(&self, expect: Expect) -> TestSuite {
         let name = format!("seed {}, plan {}", self.seed, self.plan);
-        let notes = format!("{}replay it with\n  {}\n", self.faults, self.replay);
-        junit::suite(&name, &self.grade, &notes)
+        let notes = format!("{}{}", self.faults, hint(&self.replay));
+        let mut suite = junit::suite(&name, &self.grade, expect, &notes);
+        if self.ended.timed_out {
+            let message = format!("it was killed at its time limit of {:?}", self.time_limit);
+            suite.add_test_case(junit::complaint("program", "time_limit", &message));
+        }
+        suite
     }
 
     /// The run as a snapshot holds it: nothing in it moves between runs of one seed.

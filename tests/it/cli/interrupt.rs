@@ -33,6 +33,10 @@ fn interrupted(options: &str, by: Signal) {
     signal(&child, by);
     let told = Told::from(within_patience(|| child.wait_with_output().unwrap())).ends_with(130);
     assert_eq!(told.stdout, "", "a run that was interrupted has no result");
+    assert!(
+        told.stderr.contains("interrupted\n\nreplay it with\n  badbank run --seed 7 "),
+        "{told:?}"
+    );
     assert_eq!(last_words(reader), "");
 }
 
@@ -44,6 +48,11 @@ fn an_interrupt_ends_the_program_with_all_that_it_started() {
 #[test]
 fn a_termination_is_an_interrupt_too() {
     interrupted("", Signal::TERM);
+}
+
+#[test]
+fn so_is_a_terminal_that_is_closed() {
+    interrupted("", Signal::HUP);
 }
 
 #[test]

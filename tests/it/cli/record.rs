@@ -32,9 +32,36 @@ fn a_history_is_graded_as_its_run_was() {
     let grade = folder.run("grade run.jsonl --format json").ends_with(1);
     assert!(run.stdout.contains(&format!("\"grade\":{}", grade.stdout.trim_end())));
     let text = folder.run("grade run.jsonl").ends_with(1).stdout;
+    let hint = "\nreplay its faults with\n  badbank replay run.jsonl -- CMD\n";
+    let text = text.strip_suffix(hint).unwrap();
+    let (head, text) = text.split_once("\n\n").unwrap();
+    assert!(head.starts_with("seed 4, ticket T-"), "{head}");
     let run = folder.run("run --harness retries --seed 4").stdout;
-    assert!(run.contains(&text), "{text}");
+    assert!(run.contains(text), "{text}");
     folder.run("grade run.jsonl --expect fail").ends_with(0);
+}
+
+#[test]
+fn a_run_that_passes_wants_no_replay_and_one_from_stdin_has_none() {
+    let folder = Folder::new();
+    folder.run("run --harness keyed --seed 21 --history run.jsonl").ends_with(0);
+    assert!(!folder.run("grade run.jsonl").ends_with(0).stdout.contains("replay"));
+    let (folder, _) = recorded();
+    let mut command = folder.command("grade -");
+    command.stdin(File::open(folder.path("run.jsonl")).unwrap());
+    let piped = Told::from(command.output().unwrap()).ends_with(1);
+    assert!(!piped.stdout.contains("replay its faults"), "{}", piped.stdout);
+}
+
+#[test]
+fn a_replay_of_a_run_whose_plan_was_changed_says_what_it_keeps() {
+    let ticket = badbank::Ticket::generate(7);
+    let mut bank = badbank::Bank::open(&ticket, badbank::fault::Plan::calm());
+    bank.set_plan(badbank::fault::Plan::calm().dedupe(badbank::ledger::Dedupe::Off)).unwrap();
+    bank.settle();
+    let folder = Folder::with("run.jsonl", bank.history().to_string());
+    let told = folder.run("replay run.jsonl --harness keyed").ends_with(0);
+    assert!(told.stderr.contains("the plan was changed in mid-run"), "{}", told.stderr);
 }
 
 #[test]

@@ -52,6 +52,8 @@ fn a_command_line_without_sense_is_refused() {
         ("grade", &["<HISTORY>"]),
         ("replay", &["<HISTORY|FAULTS>"]),
         ("plan", &["Usage: badbank plan"]),
+        ("plan list --format junit", &["text, json"]),
+        ("plan forecast --format junit", &["text, json"]),
         ("serve --port 99999", &["99999 is not in 0..=65535"]),
         ("serve --bind localhost", &["invalid IP address"]),
         ("serve --token ''", &["--token"]),

@@ -80,6 +80,38 @@ fn a_build_server_gets_a_suite_for_each_run_and_a_case_for_each_order() {
     assert_eq!(told.stdout.matches("<failure ").count(), 0);
 }
 
+/// The failures in a report for build servers, by type.
+fn failures(stdout: &str) -> Vec<&str> {
+    let failures = stdout.split("<failure ").skip(1);
+    failures.filter_map(|failure| failure.split("type=\"").nth(1)?.split('"').next()).collect()
+}
+
+#[test]
+fn a_build_server_sees_a_failure_exactly_where_the_command_fails() {
+    let folder = Folder::with("other.snap", "not this run\n");
+    for (arguments, code, kinds) in [
+        ("--harness keyed --expect fail", 1, &["verdict"][..]),
+        ("--harness retries --expect fail", 0, &[]),
+        ("--harness keyed --snapshot other.snap", 1, &["snapshot"]),
+        ("--harness keyed --snapshot none.snap --expect fail", 1, &["verdict", "snapshot"]),
+        ("--plan calm --time-limit 100ms -- sleep 600", 1, &["missed"; 8]),
+    ] {
+        let told = folder.run(&format!("run --seed 21 --format junit {arguments}"));
+        assert_eq!(told.code, Some(code), "{arguments}: {}", told.stdout);
+        let found = failures(&told.stdout);
+        let (found, limits): (Vec<&str>, Vec<&str>) =
+            found.iter().partition(|kind| **kind != "time_limit");
+        assert_eq!(found, kinds, "{arguments}: {}", told.stdout);
+        assert_eq!(limits.len(), usize::from(arguments.contains("time-limit")), "{arguments}");
+    }
+    let told = badbank("run --seeds 1..2 --harness business-key --expect fail --format junit");
+    let told = told.ends_with(1);
+    assert_eq!(failures(&told.stdout), ["verdict"]);
+    folder.run("run --seed 21 --harness retries --history run.jsonl").ends_with(1);
+    let told = folder.run("grade run.jsonl --format junit --expect fail").ends_with(0);
+    assert_eq!(failures(&told.stdout), [""; 0]);
+}
+
 #[test]
 fn a_recorded_run_is_graded_for_build_servers_too() {
     let folder = Folder::new();

@@ -10,6 +10,7 @@ fn a_missing_snapshot_fails_and_is_shown() {
     let told = folder.run(PINNED).ends_with(1);
     assert!(told.stderr.contains("run.snap does not exist; --update writes it"), "{}", told.stderr);
     assert!(told.stderr.contains("\nA-9160 refund #1 duplicate\n"), "{}", told.stderr);
+    assert!(told.stdout.contains("\nreplay it with\n"), "{}", told.stdout);
     assert!(folder.contents().is_empty());
 }
 
@@ -21,7 +22,10 @@ fn an_equal_snapshot_leaves_the_verdict_to_decide() {
     assert!(written.starts_with("badbank faults v1 seed=7\n"), "{written}");
     assert!(written.contains("\"verdict\": \"pass\""), "{written}");
     folder.run(PINNED).ends_with(0);
-    folder.run(&format!("{PINNED} --expect fail")).ends_with(1);
+    let told = folder.run(&format!("{PINNED} --expect fail")).ends_with(1);
+    assert!(told.stderr.contains("the verdict is pass, and fail was expected"), "{}", told.stderr);
+    let replay = "replay it with\n  badbank run --seed 7 --harness keyed\n";
+    assert!(told.stdout.ends_with(replay), "{}", told.stdout);
 
     let failing = PINNED.replace("keyed", "retries");
     folder.run(&format!("{failing} --update")).ends_with(1);
@@ -62,4 +66,13 @@ fn a_snapshot_does_not_tell_the_command_that_made_it() {
     let folder = Folder::new();
     folder.run(&format!("{PINNED} --update")).ends_with(0);
     assert!(!folder.read("run.snap").contains("keyed"));
+}
+
+#[test]
+fn the_line_ends_of_a_snapshot_are_up_to_whoever_checked_it_out() {
+    let folder = Folder::new();
+    folder.run(&format!("{PINNED} --update")).ends_with(0);
+    let windows = folder.read("run.snap").replace('\n', "\r\n");
+    std::fs::write(folder.path("run.snap"), windows).unwrap();
+    folder.run(PINNED).ends_with(0);
 }
