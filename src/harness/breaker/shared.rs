@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    num::{IntErrorKind, ParseIntError},
     path::{Path, PathBuf},
     time::{Duration, UNIX_EPOCH},
 };
@@ -90,7 +91,8 @@ impl SharedBreaker {
 
     /// Takes the outcome of a call that was let through; `clock` is read under the lock.
     ///
-    /// Of all workers, exactly one is told that it opened the circuit.
+    /// Of all workers, exactly one is told that it opened the circuit, also where their clocks differ by up to a
+    /// pause or a minute.
     ///
     /// # Errors
     ///
@@ -170,12 +172,17 @@ impl SharedBreaker {
     }
 }
 
-/// A legacy counter and its modification time; a text that is no number counts as none.
+/// A legacy counter and its modification time; a text that is no number counts as none, and a number that is too
+/// large as the largest.
 fn counter(path: &Path) -> io::Result<(usize, Timestamp)> {
     let text = fs::read(path)?;
     let text = String::from_utf8_lossy(&text);
     let modified = fs::metadata(path)?.modified()?;
     let age = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
     let at = Timestamp::default().plus(age);
-    Ok((text.trim().parse().unwrap_or(0), at))
+    let failures = text.trim().parse().unwrap_or_else(|error: ParseIntError| match error.kind() {
+        IntErrorKind::PosOverflow => usize::MAX,
+        _ => 0,
+    });
+    Ok((failures, at))
 }
