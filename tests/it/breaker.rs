@@ -542,6 +542,48 @@ fn a_log_that_cannot_be_used_is_a_clear_error_and_stays_as_it_is() {
     assert!(!inside.exists());
 }
 
+/// A process that was stopped while it held the lock stops nobody else.
+#[test]
+fn a_log_that_somebody_keeps_locked_is_a_clear_error_after_a_while() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let holder = File::create(&path).unwrap();
+    holder.lock().unwrap();
+    let breaker = SharedBreaker::at(&path, THREE_AN_HOUR, HOUR);
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| breaker.read(|| at("12:00")).unwrap_err());
+        let writer = scope.spawn(|| breaker.admit(|| at("12:00")).unwrap_err());
+        for error in [reader.join().unwrap(), writer.join().unwrap()] {
+            assert!(matches!(error, EvidenceError::Locked { .. }), "{error:?}");
+            assert!(error.to_string().contains("is locked by another process; see"), "{error}");
+        }
+    });
+    holder.unlock().unwrap();
+    assert!(matches!(breaker.admit(|| at("12:00")).unwrap(), Admission::Allowed(_)));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_that_is_no_regular_file_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for path in [folder.path(), &pipe, Path::new("/dev/zero"), Path::new("/dev/full")] {
+        let breaker = SharedBreaker::at(path, THREE_AN_HOUR, HOUR);
+        let errors =
+            [breaker.admit(|| at("12:00")).map(drop), breaker.read(|| at("12:00")).map(drop)];
+        for error in errors.map(Result::unwrap_err) {
+            let EvidenceError::Open { source, .. } = error else { panic!("{error:?}") };
+            assert_eq!(source.to_string(), "it is no regular file");
+        }
+        let log = folder.path().join("log");
+        let breaker = SharedBreaker::at(log, THREE_AN_HOUR, HOUR).with_legacy_counter(path);
+        let error = breaker.admit(|| at("12:00")).unwrap_err();
+        assert!(matches!(error, EvidenceError::Read { .. }), "{error:?}");
+    }
+}
+
 #[test]
 fn an_entry_is_on_a_line_of_its_own_after_any_ending() {
     let folder = tempfile::tempdir().unwrap();

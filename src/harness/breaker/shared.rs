@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     Admission, Change, CircuitBreaker, Entry, Evidence, EvidenceError, EvidenceLog, Kind, Permit,
-    Policy, Signal, Status, Timestamp,
+    Policy, Signal, Status, Timestamp, evidence::expect_file,
 };
 
 /// A [`CircuitBreaker`] whose evidence lies in a file that any number of workers write to.
@@ -175,6 +175,7 @@ impl SharedBreaker {
 /// A legacy counter and its modification time; a text that is no number counts as none, and a number that is too
 /// large as the largest.
 fn counter(path: &Path) -> io::Result<(usize, Timestamp)> {
+    expect_file(path)?;
     let text = fs::read(path)?;
     let text = String::from_utf8_lossy(&text);
     let modified = fs::metadata(path)?.modified()?;
