@@ -100,13 +100,17 @@ impl Harness {
     /// # Errors
     ///
     /// The worst [`CallError`](crate::call::CallError) of all attempts, as [`Retrying::conclude`] has it.
+    ///
+    /// # Panics
+    ///
+    /// Never: no answer is deadly here.
     pub fn call(
         &mut self,
         call: &ToolCall,
         bank: &mut (impl Payments + ?Sized),
         sleeper: &mut (impl Sleeper + ?Sized),
     ) -> Answer {
-        self.call_or_die(call, bank, sleeper, |_| false).expect("no answer is deadly")
+        self.call_or_die(call, bank, sleeper, |_| false).expect("no answer is deadly here")
     }
 
     /// As [`call`](Self::call), in a process that dies of an attempt with such an answer, before it has heard it.

@@ -18,10 +18,12 @@
 
 mod entry;
 mod evidence;
+mod outcomes;
 mod shared;
 
 use std::time::Duration;
 
+use self::outcomes::{Outcome, Outcomes};
 pub use self::{
     entry::{Entry, Kind, Timestamp},
     evidence::{Evidence, EvidenceError, EvidenceLog},
@@ -179,19 +181,12 @@ pub enum Change {
 pub struct CircuitBreaker {
     policy: Policy,
     pause: Duration,
-    /// In the order of their stamps, and those with the same stamp in the order in which they came.
-    outcomes: Vec<Outcome>,
+    outcomes: Outcomes,
     position: Position,
     last_probe: u64,
     /// Probes that have closed the circuit: what was admitted before the last says nothing about the time after.
     closings: u64,
     passed_over: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Outcome {
-    at: Timestamp,
-    is_failure: bool,
 }
 
 /// How far clocks may differ, and how long a probe may take, however short the pause.
@@ -210,7 +205,7 @@ impl CircuitBreaker {
         Self {
             policy,
             pause,
-            outcomes: Vec::new(),
+            outcomes: Outcomes::default(),
             position: Position::Closed,
             last_probe: 0,
             closings: 0,
@@ -277,7 +272,7 @@ impl CircuitBreaker {
         for entry in &entries {
             self.apply(*entry);
         }
-        self.forget(now);
+        self.outcomes.forget(self.policy, now);
         change(&entries)
     }
 
@@ -288,32 +283,8 @@ impl CircuitBreaker {
             Position::Open { until } if now < until => State::Open { until },
             Position::Open { .. } | Position::Probing { .. } => State::HalfOpen,
         };
-        let future = self.outcomes.len() - self.past(now).len();
-        Status { state, count: self.count(now), future: future + self.passed_over }
-    }
-
-    fn count(&self, now: Timestamp) -> usize {
-        let past = &self.past(now)[self.forgotten(now)..];
-        past.iter().filter(|outcome| outcome.is_failure).count()
-    }
-
-    /// The outcomes whose time has come at `now`.
-    fn past(&self, now: Timestamp) -> &[Outcome] {
-        &self.outcomes[..self.outcomes.partition_point(|outcome| outcome.at <= now)]
-    }
-
-    /// How many outcomes, from the oldest, do not count any more at `now`.
-    fn forgotten(&self, now: Timestamp) -> usize {
-        let past = self.past(now);
-        match self.policy {
-            Policy::Streak { .. } => past
-                .iter()
-                .rposition(|outcome| !outcome.is_failure)
-                .map_or(0, |success| success + 1),
-            Policy::Window { within, .. } => {
-                past.partition_point(|outcome| outcome.at.plus(within) < now)
-            }
-        }
+        let future = self.outcomes.future(now) + self.passed_over;
+        Status { state, count: self.outcomes.count(self.policy, now), future }
     }
 
     pub(super) fn decide_admission(&self, now: Timestamp) -> (Admission, Option<Entry>) {
@@ -356,7 +327,9 @@ impl CircuitBreaker {
             Signal::Neutral if is_probe => vec![entry(Kind::Void)],
             Signal::Failure if self.is_stale(permit) => vec![],
             Signal::Failure
-                if is_closed && self.count(now) + 1 >= self.policy.failures() as usize =>
+                if is_closed
+                    && self.outcomes.count(self.policy, now) + 1
+                        >= self.policy.failures() as usize =>
             {
                 vec![entry(Kind::Failure), opened()]
             }
@@ -375,8 +348,8 @@ impl CircuitBreaker {
 
     pub(super) fn apply(&mut self, entry: Entry) {
         match entry.kind {
-            Kind::Failure => self.insert(Outcome { at: entry.at, is_failure: true }),
-            Kind::Success => self.insert(Outcome { at: entry.at, is_failure: false }),
+            Kind::Failure => self.outcomes.add(Outcome { at: entry.at, is_failure: true }),
+            Kind::Success => self.outcomes.add(Outcome { at: entry.at, is_failure: false }),
             Kind::Opened { until } => self.position = Position::Open { until },
             Kind::Probe { id, until } => {
                 self.last_probe = id;
@@ -387,19 +360,9 @@ impl CircuitBreaker {
             Kind::Closed => {
                 self.position = Position::Closed;
                 self.closings += 1;
-                self.outcomes.retain(|outcome| outcome.at > entry.at);
+                self.outcomes.clear(entry.at);
             }
         }
-    }
-
-    fn insert(&mut self, outcome: Outcome) {
-        let place = self.past(outcome.at).len();
-        self.outcomes.insert(place, outcome);
-    }
-
-    /// Drops outcomes that are too old to count ever again.
-    fn forget(&mut self, now: Timestamp) {
-        self.outcomes.drain(..self.forgotten(now));
     }
 }
 

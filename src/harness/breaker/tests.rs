@@ -100,13 +100,13 @@ fn old_failures_take_no_room() {
     for minute in 0..1000 {
         call(&mut breaker, Signal::Failure, minute * 61);
     }
-    assert_eq!(breaker.outcomes.len(), 1);
+    assert_eq!(breaker.outcomes.0.len(), 1);
     let mut streak = CircuitBreaker::new(Policy::Streak { failures: 3 }, MINUTE);
     for minute in 0..1000 {
         let signal = if minute % 2 == 0 { Signal::Failure } else { Signal::Success };
         call(&mut streak, signal, minute);
     }
-    assert_eq!(streak.outcomes.len(), 0);
+    assert_eq!(streak.outcomes.0.len(), 0);
 }
 
 #[test]

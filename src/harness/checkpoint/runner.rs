@@ -86,7 +86,8 @@ impl<'a, S: Store> Runner<'a, S> {
     ///
     /// # Errors
     ///
-    /// [`CheckpointError`] if a checkpoint cannot be saved, or the saved one cannot be gone on from.
+    /// [`CheckpointError`] if a checkpoint cannot be saved, or the saved one cannot be gone on from; nobody knows then
+    /// how often the program was started, so that [`Recovery::Restart`] is refused, too.
     ///
     /// # Determinism
     ///
