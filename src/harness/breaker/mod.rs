@@ -216,7 +216,8 @@ impl CircuitBreaker {
     /// The breaker that these entries, in their order, have led to at `now`.
     ///
     /// A trip, a probe or an answer to one holds by its place, unless it lies further in the future than a pause
-    /// and than a minute: then it is passed over, and [`Status::future`] tells of it.
+    /// and than a minute: then it is passed over, and [`Status::future`] tells of it. So is an answer from the future
+    /// to no probe.
     pub fn replay<'a>(
         policy: Policy,
         pause: Duration,
@@ -295,11 +296,8 @@ impl CircuitBreaker {
             }
             Position::Open { .. } | Position::Probing { .. } => {
                 let id = self.last_probe.wrapping_add(1);
-                let until = match now.plus(self.pause) {
-                    until if until > now => until,
-                    _ => now.plus(MINUTE),
-                };
-                let entry = Entry::new(now, Kind::Probe { id, until });
+                let patience = if self.pause.as_millis() == 0 { MINUTE } else { self.pause };
+                let entry = Entry::new(now, Kind::Probe { id, until: now.plus(patience) });
                 (Admission::Probe(self.permit(Some(id))), Some(entry))
             }
         }
