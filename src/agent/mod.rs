@@ -87,6 +87,16 @@ impl Agent {
         self.life = life;
     }
 
+    /// Which process it is in.
+    pub(crate) fn life(&self) -> u32 {
+        self.life
+    }
+
+    /// Whether a call can be one of its own: it has the task that the call is a part of.
+    pub(crate) fn is_author_of(&self, call: &ToolCall) -> bool {
+        self.tasks.get(call.task).is_some_and(|task| *task.order() == call.order)
+    }
+
     /// The next batch, or the report once there is nothing left to do.
     ///
     /// Reads come first: as long as an order has to be read, a batch holds only such reads. A call that

@@ -272,7 +272,8 @@ pub enum Reply {
 pub type Answer = Result<Reply, CallError>;
 
 /// Why there is no reply, and what the caller may conclude from that.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CallError {
     /// The bank answered before it touched the ledger: nothing has happened.
@@ -317,6 +318,23 @@ impl CallError {
     /// Whether nobody can know if the call was executed.
     pub fn is_indeterminate(&self) -> bool {
         matches!(self, Self::Timeout | Self::ServerError | Self::Broken { .. })
+    }
+
+    /// Becomes `later`, another error that the same call has met since, unless that is the lesser one.
+    ///
+    /// A timeout is the worst, then come the others after which nobody can know; of equally bad ones it is the last.
+    /// Who gives up reports the worst: a later attempt says nothing about an earlier one.
+    pub(crate) fn worsen(&mut self, later: &Self) {
+        if later.badness() >= self.badness() {
+            self.clone_from(later);
+        }
+    }
+
+    fn badness(&self) -> u8 {
+        match self {
+            Self::Timeout => 2,
+            _ => u8::from(self.is_indeterminate()),
+        }
     }
 }
 

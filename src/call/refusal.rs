@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use serde::{Deserialize, Serialize};
+
 use super::CallError;
 use crate::{
     ledger::{KeyError, LedgerError},
@@ -9,7 +11,7 @@ use crate::{
 };
 
 /// A refusal: a code for programs and a sentence for people.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{detail}")]
 pub struct Refusal {
     /// Which refusal it is.
@@ -28,10 +30,10 @@ impl Refusal {
 macro_rules! refusal_codes {
     ($($(#[$doc:meta])* $variant:ident = $word:literal,)*) => {
         /// Which refusal it is; no two refusals share a word.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[non_exhaustive]
         pub enum RefusalCode {
-            $($(#[$doc])* $variant,)*
+            $($(#[$doc])* #[serde(rename = $word)] $variant,)*
         }
 
         impl RefusalCode {

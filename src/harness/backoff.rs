@@ -1,7 +1,8 @@
 //! How long to wait before a call is sent again.
 //!
 //! The rules for jitter are those of the AWS simulator (Brooker: Exponential backoff and jitter, 2015).
-//! Every wait is a whole number of milliseconds and follows from a seed and the call's number alone.
+//! Every wait follows from a seed and the call's number alone. Those under full and equal jitter are whole
+//! milliseconds.
 
 use std::time::Duration;
 
@@ -96,12 +97,7 @@ impl Backoff {
     pub fn waits(&self, seed: Seed, call: u32) -> Waits {
         let high = mix(seed.number() ^ mix(u64::from(call)));
         let state = u128::from(high) << 64 | u128::from(mix(high));
-        Waits {
-            backoff: *self,
-            retry: 0,
-            last_ms: millis(self.base),
-            rng: Pcg64::new(state, STREAM),
-        }
+        Waits { backoff: *self, retry: 0, last: self.base, rng: Pcg64::new(state, STREAM) }
     }
 }
 
@@ -110,7 +106,7 @@ impl Backoff {
 pub struct Waits {
     backoff: Backoff,
     retry: u32,
-    last_ms: u64,
+    last: Duration,
     rng: Pcg64,
 }
 
@@ -128,20 +124,21 @@ impl Waits {
     }
 
     fn draw(&mut self) -> Duration {
-        let ceiling_ms = millis(self.backoff.ceiling(self.retry));
+        let ceiling = self.backoff.ceiling(self.retry);
         self.retry = self.retry.saturating_add(1);
-        let wait_ms = match self.backoff.jitter {
-            Jitter::None => ceiling_ms,
-            Jitter::Full => self.between(0, ceiling_ms),
-            Jitter::Equal => self.between(ceiling_ms / 2, ceiling_ms),
+        let ceiling_ms = millis(ceiling);
+        let wait = match self.backoff.jitter {
+            Jitter::None => ceiling,
+            Jitter::Full => Duration::from_millis(self.between(0, ceiling_ms)),
+            Jitter::Equal => Duration::from_millis(self.between(ceiling_ms / 2, ceiling_ms)),
             Jitter::Decorrelated => {
-                let longest_ms = self.last_ms.saturating_mul(3);
-                let drawn_ms = self.between(millis(self.backoff.base), longest_ms);
-                drawn_ms.min(millis(self.backoff.cap))
+                let (base, longest) =
+                    (nanos(self.backoff.base), nanos(self.last).saturating_mul(3));
+                Duration::from_nanos(self.between(base, longest)).min(self.backoff.cap)
             }
         };
-        self.last_ms = wait_ms;
-        Duration::from_millis(wait_ms)
+        self.last = wait;
+        wait
     }
 
     /// Anything from `low` to `high`, both included.
@@ -160,6 +157,10 @@ impl Iterator for Waits {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -203,9 +204,26 @@ mod tests {
         let backoff = Backoff { cap: Duration::from_secs(3600), ..with(Jitter::Decorrelated) };
         assert_eq!(backoff.ceiling(2), Duration::from_millis(13_500));
         for call in 0..200 {
-            let waits: Vec<u64> = backoff.waits(Seed::new(7), call).take(8).map(millis).collect();
-            assert!(waits.windows(2).all(|pair| (500..=3 * pair[0]).contains(&pair[1])));
+            let waits: Vec<Duration> = backoff.waits(Seed::new(7), call).take(8).collect();
+            let is_in_range = |pair: &[Duration]| (backoff.base..=3 * pair[0]).contains(&pair[1]);
+            assert!(waits.windows(2).all(is_in_range));
         }
+    }
+
+    #[test]
+    fn a_base_below_a_millisecond_is_no_wait_of_nothing() {
+        let base = Duration::from_micros(900);
+        let backoff = Backoff { base, ..with(Jitter::Decorrelated) };
+        let mut longest = Duration::ZERO;
+        for call in 0..200 {
+            let waits: Vec<Duration> = backoff.waits(Seed::new(7), call).take(40).collect();
+            assert!(waits[0] >= base && waits[0] <= 3 * base, "{waits:?}");
+            assert!(waits.iter().all(|wait| (base..=backoff.cap).contains(wait)), "{waits:?}");
+            longest = longest.max(waits[39]);
+        }
+        assert!(longest > Duration::from_secs(1), "{longest:?}");
+        let plain = Backoff { base, ..with(Jitter::None) };
+        assert_eq!(plain.waits(Seed::new(7), 1).next(), Some(base));
     }
 
     #[test]

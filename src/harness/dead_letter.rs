@@ -2,9 +2,11 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use serde::{Deserialize, Serialize};
+
 use crate::call::CallError;
 
-/// Sets work aside after so many attempts, and lists it.
+/// Sets work aside after so many attempts, and lists it; serde saves and loads it.
 ///
 /// # Examples
 ///
@@ -21,20 +23,22 @@ use crate::call::CallError;
 ///     ["refund:A-1: set aside after attempt 2: The request may or may not have been processed."]
 /// );
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DeadLetter {
     attempts_max: u32,
     letters: BTreeMap<String, Letter>,
 }
 
 /// A piece of work that has failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Letter {
     /// What the work is for.
     pub intent: String,
     /// How often it has failed.
     pub attempts: u32,
-    /// The worst error it met: the last after which nobody knew what had happened, or else the last of all.
+    /// The worst error it met, as [`Retrying::worst`](super::Retrying::worst) has it.
     pub error: CallError,
     is_dead: bool,
 }
@@ -82,9 +86,7 @@ impl DeadLetter {
             is_dead: false,
         });
         letter.attempts += 1;
-        if error.is_indeterminate() || !letter.error.is_indeterminate() {
-            letter.error = error.clone();
-        }
+        letter.error.worsen(error);
         letter
     }
 
@@ -137,6 +139,15 @@ mod tests {
         assert!(dead.is_set_aside("a"));
         assert_eq!(dead.release("a").map(|letter| letter.attempts), Some(2));
         assert!(!dead.failed("a", &CallError::Unavailable));
+    }
+
+    #[test]
+    fn a_letter_tells_of_a_timeout_whatever_came_last() {
+        let mut dead = DeadLetter::after(3);
+        for error in [CallError::Timeout, CallError::ServerError, CallError::Unavailable] {
+            dead.failed("a", &error);
+        }
+        assert_eq!(dead.letter("a").map(|letter| &letter.error), Some(&CallError::Timeout));
     }
 
     #[test]

@@ -100,25 +100,48 @@ impl Harness {
     /// # Errors
     ///
     /// The worst [`CallError`](crate::call::CallError) of all attempts, as [`Retrying::conclude`] has it.
+    ///
+    /// # Panics
+    ///
+    /// Never: no answer is deadly here.
     pub fn call(
         &mut self,
         call: &ToolCall,
         bank: &mut (impl Payments + ?Sized),
         sleeper: &mut (impl Sleeper + ?Sized),
     ) -> Answer {
+        self.call_or_die(call, bank, sleeper, |_| false).expect("no answer is deadly here")
+    }
+
+    /// As [`call`](Self::call), in a process that dies of an attempt with such an answer, before it has heard it.
+    fn call_or_die(
+        &mut self,
+        call: &ToolCall,
+        bank: &mut (impl Payments + ?Sized),
+        sleeper: &mut (impl Sleeper + ?Sized),
+        is_deadly: impl Fn(&Answer) -> bool,
+    ) -> Option<Answer> {
         let name = name(call);
         if let Some(error) = self.stopping.as_mut().and_then(|rule| rule.answer(&name)) {
-            return Err(error);
+            return Some(Err(error));
         }
         let mut retrying = self.retry.begin(self.seed, call.id.number());
         let mut sending = Sending { attempt: 1, life: self.life };
         let mut elapsed = Duration::ZERO;
         loop {
             let answer = send(call, self.key, sending, bank);
+            if is_deadly(&answer) {
+                return None;
+            }
             let is_stopped = self.stopping.as_mut().is_some_and(|rule| rule.note(&name, &answer));
-            let step = retrying.decide(&answer, self.budget.as_mut().filter(|_| !is_stopped));
-            let Some(delay) = self.worthwhile(step, elapsed).filter(|_| !is_stopped) else {
-                return retrying.conclude(answer);
+            let deadline = self.deadline;
+            let is_worthwhile = |wait| {
+                let is_in_time = |deadline: Deadline| deadline.left_after(elapsed, wait).is_some();
+                !is_stopped && deadline.is_none_or(is_in_time)
+            };
+            let step = retrying.decide(&answer, self.budget.as_mut(), is_worthwhile);
+            let Step::Wait(delay) = step else {
+                return Some(retrying.conclude(answer));
             };
             elapsed += delay;
             self.waited += delay;
@@ -127,13 +150,9 @@ impl Harness {
         }
     }
 
-    /// The wait before a further attempt, if there is to be one before the deadline.
-    fn worthwhile(&self, step: Step, elapsed: Duration) -> Option<Duration> {
-        let Step::Wait(delay) = step else {
-            return None;
-        };
-        let is_in_time = |deadline: Deadline| deadline.left_after(elapsed, delay).is_some();
-        self.deadline.is_none_or(is_in_time).then_some(delay)
+    /// The budget, if the harness has one, and what it has counted.
+    pub fn budget(&self) -> Option<&Budget> {
+        self.budget.as_ref()
     }
 
     /// The stopping rule, if the harness has one, and what it has counted.

@@ -3,13 +3,17 @@
 //! The writer puts an intent in, in the same transaction as whatever gives rise to it; a worker drains the
 //! box. A worker that dies between the act and [`Outbox::done`] finds the intent there again: it acts **at
 //! least once**, and only the intent as the key of the act makes that once.
+//!
+//! An outbox in memory is lost with its process. It is a document, to be saved wherever its writer commits.
 
 use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
 
 use super::DeadLetter;
 use crate::call::CallError;
 
-/// Intents and their acts, in the order in which they were written.
+/// Intents and their acts, in the order in which they were written; serde saves and loads it.
 ///
 /// # Examples
 ///
@@ -30,7 +34,8 @@ use crate::call::CallError;
 /// assert_eq!(bank.ledger().accounts()[0].refunds().len(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Outbox<T> {
     open: VecDeque<(String, T)>,
 }

@@ -77,18 +77,20 @@ pub struct Retrying {
 impl Retrying {
     /// Takes the outcome of an attempt and says what to do next.
     pub fn next<T>(&mut self, outcome: &Result<T, CallError>) -> Step {
-        self.decide(outcome, None)
+        self.decide(outcome, None, |_| true)
     }
 
     /// As [`next`](Self::next), but a further attempt has to be paid for from a budget.
     pub fn next_within<T>(&mut self, outcome: &Result<T, CallError>, budget: &mut Budget) -> Step {
-        self.decide(outcome, Some(budget))
+        self.decide(outcome, Some(budget), |_| true)
     }
 
+    /// As both, for an attempt that has to be worth the wait, too; one that is not is not paid for.
     pub(super) fn decide<T>(
         &mut self,
         outcome: &Result<T, CallError>,
         mut budget: Option<&mut Budget>,
+        is_worthwhile: impl FnOnce(Duration) -> bool,
     ) -> Step {
         self.attempts += 1;
         if let Some(budget) = budget.as_deref_mut().filter(|_| self.attempts == 1) {
@@ -97,16 +99,20 @@ impl Retrying {
         let Err(error) = outcome else {
             return Step::Stop;
         };
-        self.remember(error);
-        let may_try = self.attempts < self.attempts_max && error.is_retryable();
-        if may_try && budget.is_none_or(Budget::try_retry) {
-            Step::Wait(self.waits.after(error))
+        self.worst.get_or_insert_with(|| error.clone()).worsen(error);
+        if self.attempts >= self.attempts_max || !error.is_retryable() {
+            return Step::Stop;
+        }
+        let wait = self.waits.after(error);
+        if is_worthwhile(wait) && budget.is_none_or(Budget::try_retry) {
+            Step::Wait(wait)
         } else {
             Step::Stop
         }
     }
 
-    /// The worst error of the attempts so far: the last indeterminate one, or the last of all if none was.
+    /// The worst error of the attempts so far: a timeout, or else the last indeterminate one, or else the last
+    /// of all.
     pub fn worst(&self) -> Option<&CallError> {
         self.worst.as_ref()
     }
@@ -115,17 +121,10 @@ impl Retrying {
     ///
     /// # Errors
     ///
-    /// The last indeterminate [`CallError`], or the last of all if none was. A later attempt that made no
-    /// changes says nothing about an earlier one.
+    /// [`CallError::Timeout`] if one attempt had no answer, or else the last indeterminate [`CallError`], or
+    /// else the last of all. A later attempt that made no changes says nothing about an earlier one.
     pub fn conclude<T>(self, last: Result<T, CallError>) -> Result<T, CallError> {
         last.map_err(|error| self.worst.unwrap_or(error))
-    }
-
-    fn remember(&mut self, error: &CallError) {
-        let is_worse = |seen: &CallError| seen.is_indeterminate() && !error.is_indeterminate();
-        if !self.worst.as_ref().is_some_and(is_worse) {
-            self.worst = Some(error.clone());
-        }
     }
 }
 
@@ -138,6 +137,7 @@ mod tests {
 
     const UNAVAILABLE: Outcome = Err(CallError::Unavailable);
     const TIMEOUT: Outcome = Err(CallError::Timeout);
+    const SERVER_ERROR: Outcome = Err(CallError::ServerError);
 
     fn refused(code: RefusalCode) -> Outcome {
         Err(Refusal::new(code, "no").into())
@@ -169,6 +169,12 @@ mod tests {
     fn the_worst_error_is_reported_not_the_last() {
         assert_eq!(send(&[TIMEOUT, UNAVAILABLE, UNAVAILABLE]), (3, TIMEOUT));
         assert_eq!(send(&[UNAVAILABLE, TIMEOUT, UNAVAILABLE]), (3, TIMEOUT));
+        assert_eq!(send(&[TIMEOUT, SERVER_ERROR, UNAVAILABLE]), (3, TIMEOUT));
+        assert_eq!(send(&[SERVER_ERROR, TIMEOUT, SERVER_ERROR]), (3, TIMEOUT));
+        let broken: Outcome = Err(CallError::Broken { detail: "reset".to_owned() });
+        assert_eq!(send(&[TIMEOUT, UNAVAILABLE, broken.clone()]), (3, TIMEOUT));
+        assert_eq!(send(&[broken.clone(), SERVER_ERROR, UNAVAILABLE]), (3, SERVER_ERROR));
+        assert_eq!(send(&[SERVER_ERROR, broken.clone(), UNAVAILABLE]), (3, broken));
         let refusal = refused(RefusalCode::AlreadyRefunded);
         assert_eq!(send(&[TIMEOUT, refusal.clone()]), (2, TIMEOUT));
         assert_eq!(send(&[UNAVAILABLE, refusal.clone()]), (2, refusal));

@@ -39,8 +39,8 @@ pub struct StoppingRule {
 struct Run {
     last: CallError,
     length: u32,
-    /// The last error, in this run or before it, after which nobody knew what had happened.
-    indeterminate: Option<CallError>,
+    /// The worst error, in this run or before it.
+    worst: CallError,
 }
 
 impl StoppingRule {
@@ -59,20 +59,19 @@ impl StoppingRule {
         let run = self.calls.entry(call.to_owned()).or_insert_with(|| Run {
             last: error.clone(),
             length: 0,
-            indeterminate: None,
+            worst: error.clone(),
         });
         run.length = if is_same_kind(&run.last, error) { run.length + 1 } else { 1 };
         run.last = error.clone();
-        if error.is_indeterminate() {
-            run.indeterminate = Some(error.clone());
-        }
+        run.worst.worsen(error);
         run.length >= self.failures
     }
 
-    /// The error with which a stopped call is to be answered, unsent: the worst that it met, not the last.
+    /// The error with which a stopped call is to be answered, unsent: the worst that it met, not the last,
+    /// as [`Retrying::worst`](super::Retrying::worst) has it.
     pub fn stopped(&self, call: &str) -> Option<&CallError> {
         let run = self.calls.get(call).filter(|run| run.length >= self.failures)?;
-        Some(run.indeterminate.as_ref().unwrap_or(&run.last))
+        Some(&run.worst)
     }
 
     /// As [`stopped`](Self::stopped), and counts the call as one that the rule has answered.
@@ -133,7 +132,7 @@ mod tests {
     #[test]
     fn a_stopped_call_is_answered_with_the_worst_error_it_met() {
         let mut rule = StoppingRule::after(2);
-        for outcome in [&TIMEOUT, &UNAVAILABLE, &UNAVAILABLE] {
+        for outcome in [&TIMEOUT, &Err(CallError::ServerError), &UNAVAILABLE, &UNAVAILABLE] {
             rule.note("call", outcome);
         }
         assert_eq!(rule.answer("call"), Some(CallError::Timeout));

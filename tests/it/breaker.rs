@@ -155,8 +155,147 @@ fn a_log_keeps_failures_of_the_future_for_every_reader() {
         assert_eq!(breaker.record(permit, Signal::Failure, || now).unwrap(), change);
     }
     let reading = |now| breaker.read(|| now).unwrap().status;
-    assert_eq!(reading(first), Status { state: State::Closed, count: 1, future: 7 });
+    // The trip holds at once, also for a worker whose clock is behind.
+    assert_eq!(reading(first), Status { state: State::Open { until }, count: 1, future: 6 });
     assert_eq!(reading(second), Status { state: State::Open { until }, count: 5, future: 2 });
+}
+
+/// Source C's rule for stamps holds for failures in a row, too: nothing from the future adds to a streak or ends
+/// it, and everything counts once its time has come.
+#[test]
+fn a_streak_knows_nothing_of_the_future() {
+    let policy = Policy::Streak { failures: 3 };
+    let count = |entries: &[(&str, Kind)], now| {
+        let entries: Vec<Entry> =
+            entries.iter().map(|(time, kind)| Entry::new(at(time), *kind)).collect();
+        let status = CircuitBreaker::replay(policy, HOUR, &entries, at(now)).status(at(now));
+        (status.count, status.future)
+    };
+    let ahead = [("10:00:05", Kind::Failure), ("10:00:06", Kind::Failure)];
+    assert_eq!(count(&ahead, "10:00:04"), (0, 2));
+    assert_eq!(count(&ahead, "10:00:05"), (1, 1));
+    assert_eq!(count(&ahead, "10:00:06"), (2, 0));
+    // A success of the worker whose clock is ahead, and failures of one whose clock is right.
+    let success = [("10:00:05", Kind::Success), ("10:00:01", Kind::Failure)];
+    assert_eq!(count(&success, "10:00:04"), (1, 1));
+    assert_eq!(count(&success, "10:00:05"), (0, 0));
+    let later = [success[1], success[0], ("10:00:04", Kind::Failure), ("10:00:07", Kind::Failure)];
+    assert_eq!(count(&later, "10:00:04"), (2, 2));
+    assert_eq!(count(&later, "10:00:05"), (0, 1));
+    assert_eq!(count(&later, "10:00:07"), (1, 0));
+
+    // Two failures of 2099 are no reason to trip at the first of today.
+    let failures = [Entry::new(YEAR_2099, Kind::Failure); 2];
+    let mut breaker = CircuitBreaker::replay(policy, HOUR, &failures, at("10:00"));
+    let [permit] = admit(&mut breaker, at("10:00"));
+    assert_eq!(breaker.record(permit, Signal::Failure, at("10:00")), None);
+    assert_eq!(breaker.status(at("10:00")), Status { state: State::Closed, count: 1, future: 2 });
+}
+
+/// Two workers, one whose clock is three seconds ahead, over a circuit that is open until 12:05.
+#[test]
+fn clocks_that_differ_by_seconds_have_one_probe_and_its_answer_holds_for_all() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, signal, state, change) in [
+        ("closed", Signal::Success, State::Closed, Some(Change::Closed)),
+        ("void", Signal::Neutral, State::HalfOpen, None),
+        (
+            "opened",
+            Signal::Failure,
+            State::Open { until: at("12:10:05") },
+            Some(Change::Opened { until: at("12:10:05") }),
+        ),
+    ] {
+        let policy = Policy::Window { failures: 1, within: HOUR };
+        let breaker = SharedBreaker::at(folder.path().join(name), policy, 5 * MINUTE);
+        let late = [(); 2].map(|()| admit_shared(&breaker, at("11:59")));
+        breaker
+            .record(admit_shared(&breaker, at("12:00")), Signal::Failure, || at("12:00"))
+            .unwrap();
+        let Admission::Probe(probe) = breaker.admit(|| at("12:05:03")).unwrap() else {
+            panic!("no probe");
+        };
+        let refused = Admission::Refused { until: at("12:10:03") };
+        assert_eq!(breaker.admit(|| at("12:05:01")).unwrap(), refused, "{name}");
+        assert_eq!(breaker.record(probe, signal, || at("12:05:05")).unwrap(), change, "{name}");
+        for time in ["12:05:02", "12:05:06"] {
+            let status = breaker.read(|| at(time)).unwrap().status;
+            assert_eq!(status.state, state, "{name} at {time}");
+        }
+        // What was sent before the trip says nothing about the time after the probe.
+        for permit in late {
+            breaker.record(permit, Signal::Failure, || at("12:05:06")).unwrap();
+        }
+        assert_eq!(breaker.read(|| at("12:05:06")).unwrap().status.state, state, "{name}");
+    }
+}
+
+#[test]
+fn a_probe_of_a_fast_clock_that_never_returns_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = Policy::Window { failures: 1, within: HOUR };
+    let breaker = SharedBreaker::at(folder.path().join("log"), policy, 5 * MINUTE);
+    breaker.record(admit_shared(&breaker, at("12:00")), Signal::Failure, || at("12:00")).unwrap();
+    assert!(matches!(breaker.admit(|| at("12:05:03")).unwrap(), Admission::Probe(_)));
+    assert!(matches!(breaker.admit(|| at("12:10:02")).unwrap(), Admission::Refused { .. }));
+    let Admission::Probe(probe) = breaker.admit(|| at("12:10:03")).unwrap() else {
+        panic!("no probe");
+    };
+    assert_eq!(
+        breaker.record(probe, Signal::Success, || at("12:10")).unwrap(),
+        Some(Change::Closed)
+    );
+}
+
+/// As above, with a trip: the worker that is told of it is the only one.
+#[test]
+fn clocks_that_differ_by_seconds_have_one_trip() {
+    let folder = tempfile::tempdir().unwrap();
+    let breaker = SharedBreaker::at(folder.path().join("log"), THREE_AN_HOUR, HOUR);
+    let permits = [(); 4].map(|()| admit_shared(&breaker, at("12:00")));
+    let times = ["12:00:10", "12:00:11", "12:00:17", "12:00:14"].map(at);
+    let changes: Vec<Option<Change>> = permits
+        .into_iter()
+        .zip(times)
+        .map(|(permit, time)| breaker.record(permit, Signal::Failure, || time).unwrap())
+        .collect();
+    // The third is ahead: its own count is right, and so is what follows from it, for the others as well.
+    let until = at("13:00:17");
+    assert_eq!(changes, [None, None, Some(Change::Opened { until }), None]);
+    assert_eq!(breaker.admit(|| at("12:00:13")).unwrap(), Admission::Refused { until });
+}
+
+/// What one wrong clock has written blocks nobody for ever.
+#[test]
+fn what_lies_further_in_the_future_than_a_pause_is_passed_over() {
+    let (id, until) = (7, YEAR_2099);
+    for (kind, state) in [
+        (Kind::Opened { until }, State::Closed),
+        (Kind::Probe { id, until }, State::Closed),
+        (Kind::Void, State::Closed),
+        (Kind::Closed, State::Closed),
+    ] {
+        let entries = [Entry::new(at("13:00:01"), kind)];
+        let status = |now| CircuitBreaker::replay(THREE_AN_HOUR, HOUR, &entries, now).status(now);
+        assert_eq!(status(at("12:00")), Status { state, count: 0, future: 1 }, "{kind:?}");
+    }
+    // An answer that answers no probe is as good as its stamp.
+    let failures = [("12:00", Kind::Failure), ("12:01", Kind::Failure), ("12:05", Kind::Closed)];
+    let entries = failures.map(|(time, kind)| Entry::new(at(time), kind));
+    let count = |now| CircuitBreaker::replay(THREE_AN_HOUR, HOUR, &entries, now).status(now).count;
+    assert_eq!((count(at("12:04")), count(at("12:05"))), (2, 0));
+}
+
+#[test]
+fn the_last_number_that_a_probe_can_have_is_followed_by_another() {
+    let id = u64::MAX;
+    let entries = [
+        Entry::new(at("12:00"), Kind::Opened { until: at("12:05") }),
+        Entry::new(at("12:05"), Kind::Probe { id, until: at("12:10") }),
+    ];
+    let mut breaker = CircuitBreaker::replay(THREE_AN_HOUR, 5 * MINUTE, &entries, at("12:10"));
+    let Admission::Probe(probe) = breaker.admit(at("12:10")) else { panic!("no probe") };
+    assert_eq!(breaker.record(probe, Signal::Success, at("12:11")), Some(Change::Closed));
 }
 
 /// Case breaker-05, takapi327/ldbc#731, nodeshift/opossum#119, resilience4j/resilience4j#547 and
@@ -361,6 +500,18 @@ fn a_legacy_counter_holds_until_it_expires_and_its_failures_move_into_the_log() 
     assert_eq!(status(&breaker, "13:00"), expired);
     assert_eq!(status(&breaker, "11:59").state, State::Closed);
 
+    // A counter of the future counts later, whatever is counted.
+    let log = folder.path().join("log");
+    let streak = SharedBreaker::at(&log, Policy::Streak { failures: 3 }, HOUR);
+    let streak = streak.with_legacy_counter(&counter);
+    let later = Status { state: State::Closed, count: 0, future: 3 };
+    assert_eq!((status(&streak, "11:59"), status(&breaker, "11:59")), (later, later));
+    assert_eq!(status(&streak, "12:00").count, 3);
+
+    // More than can be counted is a lot, not nothing.
+    let breaker = write("99999999999999999999999");
+    assert_eq!(status(&breaker, "12:30").state, State::Open { until: at("13:00") });
+
     let breaker = write("2");
     assert_eq!(status(&breaker, "12:30").count, 2);
     let permit = admit_shared(&breaker, at("12:30"));
@@ -389,6 +540,48 @@ fn a_log_that_cannot_be_used_is_a_clear_error_and_stays_as_it_is() {
     assert!(breaker.admit(|| at("12:00")).is_err());
     assert_eq!(breaker.read(|| at("12:00")).unwrap().status.state, State::Closed);
     assert!(!inside.exists());
+}
+
+/// A process that was stopped while it held the lock stops nobody else.
+#[test]
+fn a_log_that_somebody_keeps_locked_is_a_clear_error_after_a_while() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let holder = File::create(&path).unwrap();
+    holder.lock().unwrap();
+    let breaker = SharedBreaker::at(&path, THREE_AN_HOUR, HOUR);
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| breaker.read(|| at("12:00")).unwrap_err());
+        let writer = scope.spawn(|| breaker.admit(|| at("12:00")).unwrap_err());
+        for error in [reader.join().unwrap(), writer.join().unwrap()] {
+            assert!(matches!(error, EvidenceError::Locked { .. }), "{error:?}");
+            assert!(error.to_string().contains("is locked by another process; see"), "{error}");
+        }
+    });
+    holder.unlock().unwrap();
+    assert!(matches!(breaker.admit(|| at("12:00")).unwrap(), Admission::Allowed(_)));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_that_is_no_regular_file_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for path in [folder.path(), &pipe, Path::new("/dev/zero"), Path::new("/dev/full")] {
+        let breaker = SharedBreaker::at(path, THREE_AN_HOUR, HOUR);
+        let errors =
+            [breaker.admit(|| at("12:00")).map(drop), breaker.read(|| at("12:00")).map(drop)];
+        for error in errors.map(Result::unwrap_err) {
+            let EvidenceError::Open { source, .. } = error else { panic!("{error:?}") };
+            assert_eq!(source.to_string(), "it is no regular file");
+        }
+        let log = folder.path().join("log");
+        let breaker = SharedBreaker::at(log, THREE_AN_HOUR, HOUR).with_legacy_counter(path);
+        let error = breaker.admit(|| at("12:00")).unwrap_err();
+        assert!(matches!(error, EvidenceError::Read { .. }), "{error:?}");
+    }
 }
 
 #[test]

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use badbank::{
     Bank, Seed, Ticket,
-    call::{CallError, Operation},
+    call::{CallError, Operation, Refusal, RefusalCode},
     fault::{Fault, On, Plan, Rule},
     harness::{
-        self, Budget, DeadLetter, Deadline, Design, Harness, Letter, Outbox, StoppingRule,
-        VirtualTime,
+        self, Backoff, Budget, DeadLetter, Deadline, Design, Harness, Jitter, Key, Letter, Outbox,
+        Retry, StoppingRule, VirtualTime,
     },
     ledger::OverRefund,
     money::Amount,
@@ -89,6 +89,43 @@ fn what_always_fails_is_set_aside_and_holds_up_nobody() {
     assert_eq!(outbox.drain(&mut dead, |_, _| Ok(())), 1);
 }
 
+/// The process dies, and another goes on with what was saved.
+#[test]
+fn an_outbox_and_its_dead_letters_outlive_their_process() {
+    let mut outbox = Outbox::default();
+    for (intent, amount) in [("refund:A-1", 4250), ("refund:A-2", 1200), ("refund:A-3", 700)] {
+        outbox.write(intent, ("A".to_owned(), amount));
+    }
+    let mut dead = DeadLetter::after(2);
+    let refusal = Refusal::new(RefusalCode::OverRefund, "more than is left");
+    for error in [
+        CallError::Unavailable,
+        CallError::RateLimited { retry_after_s: 7 },
+        CallError::ServerError,
+        CallError::Timeout,
+        CallError::Broken { detail: "reset".to_owned() },
+        CallError::Refused(refusal),
+    ] {
+        dead.note(&format!("refund:{error:?}"), &Err::<(), _>(error));
+    }
+    dead.note("refund:A-2", &Err::<(), _>(CallError::Timeout));
+    dead.note("refund:A-2", &Err::<(), _>(CallError::Unavailable));
+    let saved = [serde_json::to_string(&outbox), serde_json::to_string(&dead)].map(Result::unwrap);
+    let mut loaded: Outbox<(String, u64)> = serde_json::from_str(&saved[0]).unwrap();
+    let mut loaded_dead: DeadLetter = serde_json::from_str(&saved[1]).unwrap();
+    assert_eq!((&loaded, &loaded_dead), (&outbox, &dead));
+    assert_eq!(loaded.drain(&mut loaded_dead, |_, _| Ok(())), 2);
+    assert_eq!(loaded.next().map(|(intent, _)| intent), Some("refund:A-2"));
+    assert!(loaded_dead.release("refund:A-2").is_some());
+    assert_eq!(loaded.drain(&mut loaded_dead, |_, _| Ok(())), 1);
+
+    for code in RefusalCode::ALL {
+        let word = serde_json::to_string(code).unwrap();
+        assert_eq!(word, format!("\"{}\"", code.as_str()));
+        assert_eq!(serde_json::from_str::<RefusalCode>(&word).unwrap(), *code);
+    }
+}
+
 #[test]
 fn a_refusal_goes_to_a_person_at_once() {
     let ticket = Ticket::generate(7);
@@ -146,6 +183,19 @@ fn no_attempt_begins_after_the_deadline_of_the_call() {
     let mut patient = Harness::new(Design::Keyed, Seed::new(7))
         .with_deadline(Deadline::after(Duration::from_secs(60)));
     assert_eq!(calls_to_the_dead_order(&mut patient), 9);
+}
+
+#[test]
+fn a_retry_that_the_deadline_forbids_is_not_paid_for() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let backoff = Backoff { base: SECOND, jitter: Jitter::None, ..Backoff::default() };
+    let retry = Retry { backoff, ..Retry::default() };
+    let mut harness = Harness::with(retry, Key::CallId, Seed::new(7))
+        .with_budget(Budget::of_percent(0).with_burst(1))
+        .with_deadline(Deadline::after(SECOND));
+    assert_eq!(calls_to_the_dead_order(&mut harness), 3);
+    let budget = harness.budget().unwrap();
+    assert_eq!((budget.left(), budget.refused()), (1, 0));
 }
 
 /// A rate limit names its time, and a retry does not come before it.

@@ -4,7 +4,7 @@ use badbank::{
     Bank, Seed, Ticket,
     agent::{Action, Agent, Manner, Turn},
     call::CallError,
-    fault::{FaultLog, Plan},
+    fault::{Fault, FaultLog, Plan},
     grade::Verdict,
     harness::{
         self, Design, Harness, Key, Outcome, Retry, VirtualTime,
@@ -104,6 +104,43 @@ fn extra_after(recovery: Recovery, key: Key, crash: Crash, seed: u64) -> u64 {
             Ending::Reported(outcome) => return bank.grade(&outcome.report).extra_refunds(),
         }
     }
+}
+
+/// Refunds on the orders of a ticket when its program has died in the midst of its refunds, among these faults.
+fn paid_at_the_crash(faults: &[(&str, Fault)], calls: u32) -> (Ending, Vec<usize>) {
+    let ticket = r#"{"version": 1, "currency": "EUR", "orders": [
+        {"id": "A-1", "amount": "42.50"}, {"id": "A-2", "amount": "12.00"}]}"#;
+    let ticket = Ticket::parse(ticket).unwrap();
+    let script = |plan: Plan, (call, fault): &(&str, Fault)| {
+        plan.script(call.parse().unwrap(), *fault).unwrap()
+    };
+    let mut bank = Bank::open(&ticket, faults.iter().fold(Plan::calm(), script));
+    let (manner, key, recovery) = (Manner::Careful, Key::None, Recovery::Stale);
+    let program = Program { manner, retry: Retry::default(), key, recovery };
+    let mut runner = Runner::new(program, &ticket, MemoryStore::default(), Seed::new(7));
+    let crash = Crash { step: 2, moment: Moment::AfterCommit { calls } };
+    let ending = runner.run(&mut bank, &mut VirtualTime, Some(crash)).unwrap();
+    (ending, bank.ledger().accounts().iter().map(|account| account.refunds().len()).collect())
+}
+
+#[test]
+fn a_program_dies_right_after_the_attempt_that_has_paid() {
+    let unavailable = [1, 2, 3].map(|attempt| format!("A-1 refund #{attempt}"));
+    let unavailable = unavailable.each_ref().map(|call| (call.as_str(), Fault::TRANSIENT));
+    let crashed = |paid: [usize; 2]| (Ending::Crashed, paid.to_vec());
+    assert_eq!(paid_at_the_crash(&[], 0), crashed([0, 0]));
+    assert_eq!(paid_at_the_crash(&[], 1), crashed([1, 0]));
+    assert_eq!(paid_at_the_crash(&[], 9), crashed([1, 1]));
+    assert_eq!(paid_at_the_crash(&[("A-1 refund #1", Fault::TIMEOUT)], 1), crashed([1, 0]));
+    assert_eq!(paid_at_the_crash(&[("A-2 refund #1", Fault::TIMEOUT)], 2), crashed([1, 1]));
+    // What has changed nothing is sent again, and where nothing is paid the next call is the last.
+    assert_eq!(paid_at_the_crash(&unavailable[..2], 1), crashed([1, 0]));
+    assert_eq!(paid_at_the_crash(&unavailable, 1), crashed([0, 1]));
+    let both = ["A-2 refund #1", "A-2 refund #2", "A-2 refund #3"];
+    let both = both.map(|call| (call, Fault::TRANSIENT));
+    let (ending, paid) = paid_at_the_crash(&[unavailable, both].concat(), 1);
+    assert!(matches!(ending, Ending::Reported(_)));
+    assert_eq!(paid, [1, 1]);
 }
 
 #[test]

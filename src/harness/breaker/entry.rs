@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(u64);
 
 impl Timestamp {
+    /// The end of time.
+    pub(super) const MAX: Self = Self(u64::MAX);
+
     /// So many milliseconds after the epoch.
     pub const fn from_unix_ms(unix_ms: u64) -> Self {
         Self(unix_ms)

@@ -1,12 +1,15 @@
 //! The evidence of a breaker as a file of JSON lines, one [`Entry`] a line.
 //!
 //! Lines that are no entries are skipped and counted. The file is only ever appended to, under its lock,
-//! and a new entry never lands on a line that a dying writer has left unfinished.
+//! and a new entry never lands on a line that a dying writer has left unfinished. Nobody waits for the lock for
+//! ever: its holder may have been stopped.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read, Write},
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 
 use super::Entry;
@@ -23,7 +26,7 @@ pub struct EvidenceLog {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvidenceError {
-    /// There is no opening it.
+    /// There is no opening it, or it is no regular file.
     #[error("the evidence log {} cannot be opened", path.display())]
     Open {
         /// The log.
@@ -38,6 +41,15 @@ pub enum EvidenceError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// Somebody else has locked it, for two seconds already.
+    #[error(
+        "the evidence log {} is locked by another process; see which one and why it is stuck, then try again",
+        path.display()
+    )]
+    Locked {
+        /// The log.
+        path: PathBuf,
     },
     /// There is no reading it, or the legacy counter beside it.
     #[error("the evidence in {} cannot be read", path.display())]
@@ -67,6 +79,10 @@ pub struct Evidence {
     ends_cut_off: bool,
 }
 
+/// How often the lock is tried, once in a [`PERIOD`]: about two seconds.
+const TRIES: u32 = 2000;
+const PERIOD: Duration = Duration::from_millis(1);
+
 impl EvidenceLog {
     /// The log at a path; it is made when it is first written to.
     pub fn at(path: impl Into<PathBuf>) -> Self {
@@ -84,13 +100,12 @@ impl EvidenceLog {
     ///
     /// [`EvidenceError`] if it cannot be opened, locked or read.
     pub fn read(&self) -> Result<Evidence, EvidenceError> {
-        let mut file = match File::open(&self.path) {
+        let mut file = match expect_file(&self.path).and_then(|()| File::open(&self.path)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Evidence::default()),
             Err(source) => return Err(EvidenceError::Open { path: self.path.clone(), source }),
         };
-        file.lock_shared()
-            .map_err(|source| EvidenceError::Lock { path: self.path.clone(), source })?;
+        self.lock(|| file.try_lock_shared())?;
         self.evidence_of(&mut file)
     }
 
@@ -106,10 +121,10 @@ impl EvidenceLog {
         &self,
         decide: impl FnOnce(&Evidence) -> (T, Vec<Entry>),
     ) -> Result<T, EvidenceError> {
-        let open = OpenOptions::new().read(true).append(true).create(true).open(&self.path);
         let path = || self.path.clone();
-        let mut file = open.map_err(|source| EvidenceError::Open { path: path(), source })?;
-        file.lock().map_err(|source| EvidenceError::Lock { path: path(), source })?;
+        let mut file =
+            self.open().map_err(|source| EvidenceError::Open { path: path(), source })?;
+        self.lock(|| file.try_lock())?;
         let evidence = self.evidence_of(&mut file)?;
         let (outcome, entries) = decide(&evidence);
         let text = lines(&entries, evidence.ends_cut_off);
@@ -119,11 +134,43 @@ impl EvidenceLog {
         Ok(outcome)
     }
 
+    fn open(&self) -> io::Result<File> {
+        match expect_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => OpenOptions::new().read(true).append(true).create(true).open(&self.path),
+        }
+    }
+
+    /// Tries to lock the log until it succeeds or patience runs out.
+    fn lock(&self, try_lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), EvidenceError> {
+        for _ in 0..TRIES {
+            match try_lock() {
+                Ok(()) => return Ok(()),
+                // The system has no lock that one waits for so long and no longer. Whoever wakes this thread
+                // meanwhile shortens its patience, and does no other harm.
+                Err(TryLockError::WouldBlock) => thread::park_timeout(PERIOD),
+                Err(TryLockError::Error(source)) => {
+                    return Err(EvidenceError::Lock { path: self.path.clone(), source });
+                }
+            }
+        }
+        Err(EvidenceError::Locked { path: self.path.clone() })
+    }
+
     fn evidence_of(&self, file: &mut File) -> Result<Evidence, EvidenceError> {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)
             .map_err(|source| EvidenceError::Read { path: self.path.clone(), source })?;
         Ok(Evidence::parse(&bytes))
+    }
+}
+
+/// Refuses what is no regular file: to open a pipe may take for ever, and so may reading a device.
+pub(super) fn expect_file(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.is_file() {
+        Ok(())
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
     }
 }
 

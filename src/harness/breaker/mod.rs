@@ -1,8 +1,12 @@
 //! When a backend is left alone for a while, because too many calls to it have failed.
 //!
-//! - There is one clock, in UTC: the same one stamps a failure and counts it. Failures that lie in its
-//!   future are not counted but kept, count once their time has come, and are reported until then; those
-//!   older than the window do not count. Equal stamps count apart.
+//! - There is one clock, in UTC: the same one stamps an outcome and counts it. Outcomes that lie in its
+//!   future are not counted but kept, count once their time has come, and are reported until then; failures
+//!   older than the window do not count. Outcomes are in the order of their stamps; equal stamps count apart.
+//! - What workers decide together holds by its place among the entries, whatever its stamp: trips, probes, and
+//!   what came of them. Otherwise clocks that differ by seconds would have two workers probe, or trip. But
+//!   what lies further in the future than a pause, and than a minute, is passed over until it no longer does,
+//!   or one wrong clock could block everybody for years.
 //! - A success says that its own call went well and nothing about the others, so it never clears a window.
 //!   The one exception is a controlled probe: after the pause exactly one call is let through, among all
 //!   workers, and its outcome decides. A late success of a call from before the trip is no probe.
@@ -14,10 +18,12 @@
 
 mod entry;
 mod evidence;
+mod outcomes;
 mod shared;
 
 use std::time::Duration;
 
+use self::outcomes::{Outcome, Outcomes};
 pub use self::{
     entry::{Entry, Kind, Timestamp},
     evidence::{Evidence, EvidenceError, EvidenceLog},
@@ -29,7 +35,7 @@ use crate::call::CallError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// After so many failures in a row. A success in between starts the count anew, whoever had it: with
-    /// several workers the count depends on whose call ends first.
+    /// several workers the count depends on whose call ends first, by their stamps.
     Streak {
         /// The failures.
         failures: u32,
@@ -101,7 +107,8 @@ impl Admission {
 /// A call that was let through, to be handed back with its outcome, once.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Permit {
-    admitted: Timestamp,
+    /// Probes that had closed the circuit before.
+    closings: u64,
     probe: Option<u64>,
 }
 
@@ -126,7 +133,7 @@ pub struct Status {
     pub state: State,
     /// Failures that count.
     pub count: usize,
-    /// Entries that lie in the future; they do not count yet.
+    /// Entries that lie in the future and do not count yet.
     pub future: usize,
 }
 
@@ -145,7 +152,8 @@ pub enum Change {
 /// Leaves a backend alone for a pause once its failures meet a [`Policy`].
 ///
 /// A worker that dies with the probe would leave the circuit half open for good; so a probe without an
-/// outcome is given up after as long as the pause, and the next call is the probe.
+/// outcome is given up after as long as the pause, or after a minute where there is none, and the next call is
+/// the probe.
 ///
 /// # Examples
 ///
@@ -173,14 +181,16 @@ pub enum Change {
 pub struct CircuitBreaker {
     policy: Policy,
     pause: Duration,
-    failures: Vec<Timestamp>,
-    streak: usize,
+    outcomes: Outcomes,
     position: Position,
-    probes: u64,
+    last_probe: u64,
+    /// Probes that have closed the circuit: what was admitted before the last says nothing about the time after.
+    closings: u64,
     passed_over: usize,
-    /// When a probe last succeeded: what was admitted before says nothing about the time after.
-    cleared: Option<Timestamp>,
 }
+
+/// How far clocks may differ, and how long a probe may take, however short the pause.
+const MINUTE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Position {
@@ -195,19 +205,19 @@ impl CircuitBreaker {
         Self {
             policy,
             pause,
-            failures: Vec::new(),
-            streak: 0,
+            outcomes: Outcomes::default(),
             position: Position::Closed,
-            probes: 0,
+            last_probe: 0,
+            closings: 0,
             passed_over: 0,
-            cleared: None,
         }
     }
 
     /// The breaker that these entries, in their order, have led to at `now`.
     ///
-    /// A trip or a probe that lies in the future is passed over, or a worker with a wrong clock could block
-    /// everybody for years; [`Status::future`] tells of it.
+    /// A trip, a probe or an answer to one holds by its place, unless it lies further in the future than a pause
+    /// and than a minute: then it is passed over, and [`Status::future`] tells of it. So is an answer from the future
+    /// to no probe.
     pub fn replay<'a>(
         policy: Policy,
         pause: Duration,
@@ -216,13 +226,32 @@ impl CircuitBreaker {
     ) -> Self {
         let mut breaker = Self::new(policy, pause);
         for entry in entries {
-            if entry.at <= now || entry.kind == Kind::Failure {
+            if entry.at <= breaker.horizon(entry.kind, now) {
                 breaker.apply(*entry);
             } else {
-                breaker.passed_over += 1;
+                breaker.pass_over(*entry);
             }
         }
         breaker
+    }
+
+    /// The latest stamp with which such an entry is heeded at `now`.
+    fn horizon(&self, kind: Kind, now: Timestamp) -> Timestamp {
+        let is_probing = matches!(self.position, Position::Probing { .. });
+        match kind {
+            // They are heeded now, and count when their time has come.
+            Kind::Failure | Kind::Success => Timestamp::MAX,
+            // It answers no probe that is known of.
+            Kind::Void | Kind::Closed if !is_probing => now,
+            _ => now.plus(self.pause.max(MINUTE)),
+        }
+    }
+
+    fn pass_over(&mut self, entry: Entry) {
+        self.passed_over += 1;
+        if let Kind::Probe { id, .. } = entry.kind {
+            self.last_probe = id;
+        }
     }
 
     /// Asks whether a call may be sent at `now`.
@@ -244,7 +273,7 @@ impl CircuitBreaker {
         for entry in &entries {
             self.apply(*entry);
         }
-        self.forget(now);
+        self.outcomes.forget(self.policy, now);
         change(&entries)
     }
 
@@ -255,33 +284,27 @@ impl CircuitBreaker {
             Position::Open { until } if now < until => State::Open { until },
             Position::Open { .. } | Position::Probing { .. } => State::HalfOpen,
         };
-        let future = self.failures.iter().filter(|at| **at > now).count();
-        Status { state, count: self.count(now), future: future + self.passed_over }
-    }
-
-    fn count(&self, now: Timestamp) -> usize {
-        match self.policy {
-            Policy::Streak { .. } => self.streak,
-            Policy::Window { within, .. } => {
-                let counts = |at: &&Timestamp| **at <= now && now <= at.plus(within);
-                self.failures.iter().filter(counts).count()
-            }
-        }
+        let future = self.outcomes.future(now) + self.passed_over;
+        Status { state, count: self.outcomes.count(self.policy, now), future }
     }
 
     pub(super) fn decide_admission(&self, now: Timestamp) -> (Admission, Option<Entry>) {
         match self.position {
-            Position::Closed => (Admission::Allowed(Permit { admitted: now, probe: None }), None),
+            Position::Closed => (Admission::Allowed(self.permit(None)), None),
             Position::Open { until } | Position::Probing { until, .. } if now < until => {
                 (Admission::Refused { until }, None)
             }
             Position::Open { .. } | Position::Probing { .. } => {
-                let id = self.probes + 1;
-                let permit = Permit { admitted: now, probe: Some(id) };
-                let until = now.plus(self.pause);
-                (Admission::Probe(permit), Some(Entry::new(now, Kind::Probe { id, until })))
+                let id = self.last_probe.wrapping_add(1);
+                let patience = if self.pause.as_millis() == 0 { MINUTE } else { self.pause };
+                let entry = Entry::new(now, Kind::Probe { id, until: now.plus(patience) });
+                (Admission::Probe(self.permit(Some(id))), Some(entry))
             }
         }
+    }
+
+    fn permit(&self, probe: Option<u64>) -> Permit {
+        Permit { closings: self.closings, probe }
     }
 
     pub(super) fn decide_outcome(
@@ -302,7 +325,9 @@ impl CircuitBreaker {
             Signal::Neutral if is_probe => vec![entry(Kind::Void)],
             Signal::Failure if self.is_stale(permit) => vec![],
             Signal::Failure
-                if is_closed && self.count(now) + 1 >= self.policy.failures() as usize =>
+                if is_closed
+                    && self.outcomes.count(self.policy, now) + 1
+                        >= self.policy.failures() as usize =>
             {
                 vec![entry(Kind::Failure), opened()]
             }
@@ -316,36 +341,25 @@ impl CircuitBreaker {
 
     /// Whether a call was let through before a probe closed the circuit.
     fn is_stale(&self, permit: &Permit) -> bool {
-        self.cleared.is_some_and(|cleared| permit.admitted < cleared)
+        permit.closings < self.closings
     }
 
     pub(super) fn apply(&mut self, entry: Entry) {
         match entry.kind {
-            Kind::Failure => {
-                self.failures.push(entry.at);
-                self.streak += 1;
-            }
-            Kind::Success => self.streak = 0,
+            Kind::Failure => self.outcomes.add(Outcome { at: entry.at, is_failure: true }),
+            Kind::Success => self.outcomes.add(Outcome { at: entry.at, is_failure: false }),
             Kind::Opened { until } => self.position = Position::Open { until },
             Kind::Probe { id, until } => {
-                self.probes = self.probes.max(id);
+                self.last_probe = id;
                 self.position = Position::Probing { id, until };
             }
-            Kind::Void => self.position = Position::Open { until: entry.at },
+            // The pause was over, also for those whose clocks are behind.
+            Kind::Void => self.position = Position::Open { until: Timestamp::default() },
             Kind::Closed => {
                 self.position = Position::Closed;
-                self.cleared = Some(entry.at);
-                self.streak = 0;
-                self.failures.retain(|at| *at > entry.at);
+                self.closings += 1;
+                self.outcomes.clear(entry.at);
             }
-        }
-    }
-
-    /// Drops failures that are too old to count ever again.
-    fn forget(&mut self, now: Timestamp) {
-        match self.policy {
-            Policy::Streak { .. } => self.failures.retain(|at| *at > now),
-            Policy::Window { within, .. } => self.failures.retain(|at| now <= at.plus(within)),
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use std::{
     fs, io,
+    num::{IntErrorKind, ParseIntError},
     path::{Path, PathBuf},
     time::{Duration, UNIX_EPOCH},
 };
 
 use super::{
     Admission, Change, CircuitBreaker, Entry, Evidence, EvidenceError, EvidenceLog, Kind, Permit,
-    Policy, Signal, Status, Timestamp,
+    Policy, Signal, Status, Timestamp, evidence::expect_file,
 };
 
 /// A [`CircuitBreaker`] whose evidence lies in a file that any number of workers write to.
@@ -90,7 +91,8 @@ impl SharedBreaker {
 
     /// Takes the outcome of a call that was let through; `clock` is read under the lock.
     ///
-    /// Of all workers, exactly one is told that it opened the circuit.
+    /// Of all workers, exactly one is told that it opened the circuit, also where their clocks differ by up to a
+    /// pause or a minute.
     ///
     /// # Errors
     ///
@@ -170,12 +172,18 @@ impl SharedBreaker {
     }
 }
 
-/// A legacy counter and its modification time; a text that is no number counts as none.
+/// A legacy counter and its modification time; a text that is no number counts as none, and a number that is too
+/// large as the largest.
 fn counter(path: &Path) -> io::Result<(usize, Timestamp)> {
+    expect_file(path)?;
     let text = fs::read(path)?;
     let text = String::from_utf8_lossy(&text);
     let modified = fs::metadata(path)?.modified()?;
     let age = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
     let at = Timestamp::default().plus(age);
-    Ok((text.trim().parse().unwrap_or(0), at))
+    let failures = text.trim().parse().unwrap_or_else(|error: ParseIntError| match error.kind() {
+        IntErrorKind::PosOverflow => usize::MAX,
+        _ => 0,
+    });
+    Ok((failures, at))
 }

@@ -100,5 +100,25 @@ fn old_failures_take_no_room() {
     for minute in 0..1000 {
         call(&mut breaker, Signal::Failure, minute * 61);
     }
-    assert_eq!(breaker.failures.len(), 1);
+    assert_eq!(breaker.outcomes.0.len(), 1);
+    let mut streak = CircuitBreaker::new(Policy::Streak { failures: 3 }, MINUTE);
+    for minute in 0..1000 {
+        let signal = if minute % 2 == 0 { Signal::Failure } else { Signal::Success };
+        call(&mut streak, signal, minute);
+    }
+    assert_eq!(streak.outcomes.0.len(), 0);
+}
+
+#[test]
+fn one_probe_is_under_way_at_a_time_also_where_there_is_no_pause() {
+    for pause in [Duration::ZERO, Duration::from_micros(1), Duration::from_millis(1)] {
+        let mut breaker =
+            CircuitBreaker::new(Policy::Window { failures: 1, within: MINUTE }, pause);
+        call(&mut breaker, Signal::Failure, 0);
+        let admissions: Vec<Admission> = (0..5).map(|_| breaker.admit(at(1))).collect();
+        let probes = admissions.iter().filter(|one| matches!(one, Admission::Probe(_)));
+        assert_eq!(probes.count(), 1, "{pause:?}");
+        // It never returns, and is given up.
+        assert!(matches!(breaker.admit(at(2)), Admission::Probe(_)), "{pause:?}");
+    }
 }

@@ -3,8 +3,8 @@
 use super::{Checkpoint, CheckpointError, Crash, Moment, Recovery, Store};
 use crate::{
     Seed, Ticket,
-    agent::{Manner, ToolCall, Turn},
-    call::Payments,
+    agent::{Manner, Turn},
+    call::{Answer, CallError, Payments},
     harness::{Harness, Key, Outcome, Retry, Sleeper},
 };
 
@@ -75,7 +75,8 @@ impl<'a, S: Store> Runner<'a, S> {
         Self { program, ticket, store, harness, lives: 0, agent_calls: 0 }
     }
 
-    /// The program as one that was started so often before, in other processes.
+    /// The program as one that was started so often before, in other processes; those that the store tells of need
+    /// not be counted here.
     #[must_use]
     pub fn after_lives(self, lives: u32) -> Self {
         Self { lives, ..self }
@@ -85,7 +86,8 @@ impl<'a, S: Store> Runner<'a, S> {
     ///
     /// # Errors
     ///
-    /// [`CheckpointError`] if a checkpoint cannot be saved, or the saved one cannot be gone on from.
+    /// [`CheckpointError`] if a checkpoint cannot be saved, or the saved one cannot be gone on from; nobody knows then
+    /// how often the program was started, so that [`Recovery::Restart`] is refused, too.
     ///
     /// # Determinism
     ///
@@ -97,6 +99,7 @@ impl<'a, S: Store> Runner<'a, S> {
         crash: Option<Crash>,
     ) -> Result<Ending, CheckpointError> {
         let mut state = self.start()?;
+        self.save(&state)?;
         loop {
             let step = state.steps + 1;
             let dies = |moment| crash == Some(Crash { step, moment });
@@ -111,15 +114,16 @@ impl<'a, S: Store> Runner<'a, S> {
                     self.save(&state)?;
                 }
             }
-            if dies(Moment::BeforeSending) {
+            if dies(Moment::BeforeSending) || dies(Moment::AfterCommit { calls: 0 }) {
                 return Ok(Ending::Crashed);
             }
-            if let Some(calls) = crash.and_then(|crash| crash.unanswered(step)) {
-                self.send_unheard(&state.pending, calls, bank, sleeper);
-                return Ok(Ending::Crashed);
-            }
-            for call in std::mem::take(&mut state.pending) {
-                let answer = self.harness.call(&call, bank, sleeper);
+            let last = crash.and_then(|crash| crash.last_call(step, state.pending.len()));
+            for (number, call) in (1..).zip(std::mem::take(&mut state.pending)) {
+                let is_deadly = |answer: &Answer| {
+                    last.is_some_and(|last| number >= last) && may_have_been_executed(answer)
+                };
+                let answer = self.harness.call_or_die(&call, bank, sleeper, is_deadly);
+                let Some(answer) = answer else { return Ok(Ending::Crashed) };
                 state.agent.answered(&call, &answer);
             }
             state.steps = step;
@@ -140,15 +144,14 @@ impl<'a, S: Store> Runner<'a, S> {
 
     /// Begins a life with what is left of the one before.
     fn start(&mut self) -> Result<Checkpoint, CheckpointError> {
-        self.lives += 1;
+        let saved =
+            self.store.load()?.map(|text| Checkpoint::parse(&text, self.ticket)).transpose()?;
+        let saved_life = saved.as_ref().map_or(0, |checkpoint| checkpoint.agent.life());
+        self.lives = self.lives.max(saved_life).saturating_add(1);
         self.harness.begin_life(self.lives);
-        let saved = match self.program.recovery {
-            Recovery::Restart => None,
-            Recovery::Stale | Recovery::WriteAhead => self.store.load()?,
-        };
         let mut state = match saved {
-            Some(text) => Checkpoint::parse(&text, self.ticket)?,
-            None => Checkpoint::new(self.program.manner, self.ticket),
+            Some(checkpoint) if self.program.recovery != Recovery::Restart => checkpoint,
+            _ => Checkpoint::new(self.program.manner, self.ticket),
         };
         // Only what it writes from now on has new ids; what was saved keeps its own.
         state.agent.begin_life(self.lives);
@@ -159,30 +162,24 @@ impl<'a, S: Store> Runner<'a, S> {
         self.store.save(&state.to_json())
     }
 
-    /// Sends the first calls of a batch, of whose answers nothing will be left.
-    fn send_unheard(
-        &mut self,
-        pending: &[ToolCall],
-        calls: u32,
-        bank: &mut (impl Payments + ?Sized),
-        sleeper: &mut (impl Sleeper + ?Sized),
-    ) {
-        for call in pending.iter().take(calls as usize) {
-            let _unheard = self.harness.call(call, bank, sleeper);
-        }
-    }
-
     fn outcome(&self, report: String) -> Outcome {
         Outcome { report, agent_calls: self.agent_calls, waited: self.harness.waited() }
     }
 }
 
 impl Crash {
-    /// How many calls of the step are sent without their answers being heard.
-    fn unanswered(self, step: u32) -> Option<u32> {
+    /// The number, from 1, of the call of a step after whose commit it dies.
+    fn last_call(self, step: u32, calls_max: usize) -> Option<usize> {
         match self.moment {
-            Moment::AfterCommit { calls } if self.step == step => Some(calls),
+            Moment::AfterCommit { calls } if self.step == step => {
+                Some(calls_max.min(calls as usize))
+            }
             _ => None,
         }
     }
+}
+
+/// Whether an attempt with this answer was executed, as far as can be seen from outside.
+fn may_have_been_executed(answer: &Answer) -> bool {
+    answer.as_ref().err().is_none_or(CallError::is_indeterminate)
 }

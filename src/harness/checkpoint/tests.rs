@@ -3,16 +3,18 @@
 use super::*;
 use crate::{
     Seed,
+    agent::Turn,
     call::{CallError, OrderState, Payments, Refunded},
     harness::{Key, Retry, VirtualTime},
     money::{Amount, Currency, Total},
     ticket::OrderId,
 };
 
+const TICKET: &str = r#"{"version": 1, "id": "T-1", "currency": "EUR", "orders": [
+    {"id": "A-1", "amount": "42.50"}, {"id": "A-2", "amount": "12.00"}]}"#;
+
 fn ticket() -> Ticket {
-    let ticket = r#"{"version": 1, "id": "T-1", "currency": "EUR", "orders": [
-        {"id": "A-1", "amount": "42.50"}, {"id": "A-2", "amount": "12.00"}]}"#;
-    Ticket::parse(ticket).unwrap()
+    Ticket::parse(TICKET).unwrap()
 }
 
 /// A bank that ignores keys and writes down what it is asked.
@@ -155,6 +157,53 @@ fn a_file_is_gone_on_from_by_another_process() {
 }
 
 #[test]
+fn a_process_that_knows_of_no_other_gives_its_calls_new_ids() {
+    let folder = tempfile::tempdir().unwrap();
+    let ticket = ticket();
+    for recovery in [Recovery::Restart, Recovery::Stale, Recovery::WriteAhead] {
+        let path = folder.path().join(format!("{recovery:?}"));
+        let mut bank = Teller::default();
+        let mut live = |crash| {
+            let program = program(recovery, Key::CallId);
+            let mut runner = Runner::new(program, &ticket, FileStore::new(&path), Seed::new(7));
+            bank.log.clear();
+            let ending = runner.run(&mut bank, &mut VirtualTime, crash).unwrap();
+            assert_eq!(matches!(ending, Ending::Crashed), crash.is_some());
+            bank.log.iter().filter(|call| !call.ends_with("read")).cloned().collect::<Vec<_>>()
+        };
+        // The second and third life save no step.
+        let lives = [Some(AFTER_REPLY), Some(AFTER_REPLY), Some(AFTER_REPLY), None].map(&mut live);
+        let first = ["A-1 call-3", "A-2 call-4"];
+        let again = |life| [format!("A-1 call-{life}-3"), format!("A-2 call-{life}-4")];
+        assert_eq!(lives[0], first);
+        for (life, calls) in (1..).zip(&lives).skip(1) {
+            match recovery {
+                Recovery::WriteAhead => assert_eq!(*calls, first),
+                _ => assert_eq!(*calls, again(life), "{recovery:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_process_that_died_before_its_first_step_was_saved_is_a_life_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let ticket = ticket();
+    let mut bank = Teller::default();
+    for (crash, calls) in [
+        (Some(Crash { step: 1, moment: Moment::AfterReply }), ["A-1 call-1", "A-2 call-2"]),
+        (None, ["A-1 call-2-1", "A-2 call-2-2"]),
+    ] {
+        let program = Program { manner: Manner::Hasty, ..program(Recovery::Stale, Key::CallId) };
+        let store = FileStore::new(folder.path().join("run.checkpoint"));
+        let mut runner = Runner::new(program, &ticket, store, Seed::new(7));
+        let _ending = runner.run(&mut bank, &mut VirtualTime, crash).unwrap();
+        assert_eq!(bank.log, calls);
+        bank.log.clear();
+    }
+}
+
+#[test]
 fn a_save_that_is_cut_off_leaves_the_checkpoint_before() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = FileStore::new(folder.path().join("run.checkpoint"));
@@ -180,6 +229,19 @@ fn a_checkpoint_that_cannot_be_gone_on_from_is_refused() {
     assert_eq!(error(&newer), "checkpoint version 2 is not known; this badbank reads version 1");
     let other = text.replacen("T-1", "T-2", 1);
     assert_eq!(error(&other), "the checkpoint is of ticket T-2, not of T-1");
+    // Another ticket of the same name.
+    let longer = Ticket::parse(&TICKET.replace("12.00", "12.01")).unwrap();
+    let other = Checkpoint::parse(&text, &longer).unwrap_err();
+    assert!(matches!(other, CheckpointError::OtherTicket { .. }));
+    assert_eq!(other.to_string(), "the checkpoint is of another ticket T-1, not of T-1");
+    let mut written_ahead = checkpoint;
+    let Turn::Calls(calls) = written_ahead.agent.turn() else { panic!("a report before a call") };
+    written_ahead.pending = calls;
+    let text = written_ahead.to_json();
+    assert_eq!(Checkpoint::parse(&text, &ticket).unwrap(), written_ahead);
+    for task in ["\"task\":0", "\"task\":7"] {
+        assert_eq!(error(&text.replace("\"task\":1", task)), "the checkpoint is damaged");
+    }
     let lost = FileStore::new("no/such/folder/run.checkpoint").save("{}").unwrap_err();
     assert_eq!(lost.to_string(), "the checkpoint no/such/folder/run.checkpoint is out of reach");
 }

@@ -29,7 +29,8 @@ use crate::harness::{
 /// whether the circuit is open, so nothing is sent, and the caller is told why. The answer to a call that
 /// was sent is never held back for the log's sake, for the money may have moved; an outcome that could not
 /// be recorded is counted in [`unrecorded`](Self::unrecorded). The file is read and written where the
-/// service is called and where its future answers or is dropped, which blocks the thread meanwhile.
+/// service is called and where its future answers or is dropped, which blocks the thread meanwhile: for about
+/// two seconds at the most if another process keeps the log locked.
 ///
 /// # Examples
 ///
