@@ -75,8 +75,8 @@ impl<T> ByOrder<T> {
 
     /// The rules about an order, in plan order.
     fn about(&self, order: OrderIndex) -> impl Iterator<Item = &T> {
-        let own = self.of_order.get(&order).map_or(&[][..], Vec::as_slice);
-        let (mut of_all, mut own) = (&self.of_all[..], own);
+        let mut of_all = &self.of_all[..];
+        let mut own = self.of_order.get(&order).map_or(&[][..], Vec::as_slice);
         std::iter::from_fn(move || {
             let next = match (of_all.first(), own.first()) {
                 (Some((first, _)), Some((second, _))) if second < first => &mut own,

@@ -78,7 +78,7 @@ impl Plan {
         let document: PlanDocument<'_> = part.read()?;
         check_version("plan", part.inner(document.version))?;
         let defaults = PlanSettings::default();
-        let time = |field: &str, raw: Option<&'_ RawValue>| {
+        let time = |field: &str, raw: Option<&RawValue>| {
             raw.map(|raw| read_time(field, part.inner(raw))).transpose()
         };
         let settings = PlanSettings {

@@ -9,7 +9,7 @@ use super::{
     Totals, read::in_words,
 };
 use crate::{
-    call::{Operation, RefusalCode},
+    call::Operation,
     fault::{Fault, PlanSettings},
     ledger::OrderIndex,
     money::Amount,
@@ -340,11 +340,10 @@ impl Failure {
 
     pub(super) fn from_word(word: &str) -> Option<Self> {
         let underscored = word.replace('-', "_");
-        let known = [Self::Unavailable, Self::RateLimited].into_iter();
-        known
-            .filter(|known| known.as_str() == underscored)
-            .chain(word.parse::<RefusalCode>().ok().map(Self::Refused))
-            .next()
+        let known = [Self::Unavailable, Self::RateLimited]
+            .into_iter()
+            .find(|known| known.as_str() == underscored);
+        known.or_else(|| word.parse().ok().map(Self::Refused))
     }
 }
 

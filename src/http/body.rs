@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Bytes that are read of what nobody wants, so that a client that is busy sending hears its answer.
-const DISCARDED_MAX: u64 = 16 << 20;
+const DISCARDED_MAX: u64 = 32 << 20;
 
 /// What a body of JSON should have looked like, for a message.
 const EXAMPLE: &str = r#"send a JSON object such as {"amount": "42.50", "currency": "EUR"}"#;

@@ -65,15 +65,15 @@ fn a_run_of_many_orders_and_rules_is_opened_graded_and_read_back_in_one_go() {
 
 #[test]
 fn words_are_read_with_dashes_too() {
-    let plan = |truncation, rule| {
-        let rule = format!(r#"{{"on": "{rule}", "attempts": "1"}}"#);
+    let plan = |[on, fault, dedupe, truncation]: [&str; 4]| {
         let text = format!(
-            r#"{{"version": 1, "dedupe": "small-cache", "truncation": "{truncation}", "rules": [{rule}]}}"#
+            r#"{{"version": 1, "dedupe": "{dedupe}", "truncation": "{truncation}", "rules": [
+                {{"on": "{on}", "fault": "{fault}", "attempts": "1"}}]}}"#
         );
         Plan::parse(&text).unwrap()
     };
-    let dashed = plan("content-length", r#"get-order", "fault": "rate-limited"#.trim_end());
-    assert_eq!(dashed, plan("content_length", r#"get_order", "fault": "rate_limited"#));
+    let dashed = plan(["get-order", "rate-limited", "small-cache", "content-length"]);
+    assert_eq!(dashed, plan(["get_order", "rate_limited", "small_cache", "content_length"]));
     assert_eq!(dashed.settings().truncation, Truncation::ContentLength);
 
     let log: FaultLog =

@@ -87,7 +87,7 @@ fn an_answer_before_the_end_of_a_body_says_that_it_is_the_last() {
     let mut connection = server.connect();
     connection.send(head("POST /nowhere", "Transfer-Encoding: chunked").as_bytes());
     let megabyte = format!("100000\r\n{}\r\n", " ".repeat(1 << 20));
-    for _ in 0..16 {
+    for _ in 0..32 {
         connection.send(megabyte.as_bytes());
     }
     connection.send(b"1\r\n \r\n");
