@@ -3,7 +3,7 @@
 //! serde says what a document may hold; this module adds where the fault lies, also for rules that
 //! only show once a part has been read, and takes numbers from their text.
 
-use std::{fmt, path::Path};
+use std::{fmt, path::Path, str::FromStr};
 
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::value::RawValue;
@@ -43,36 +43,53 @@ impl From<serde_json::Error> for DocumentError {
 /// A part of a document, still as text, with its place in the whole.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'a> {
+    /// The document, whose lines are counted for a refusal and not before: a document has many parts.
+    whole: &'a str,
     text: &'a str,
-    line: usize,
 }
 
 impl<'a> Part<'a> {
     /// A whole document.
     pub(crate) fn whole(text: &'a str) -> Self {
-        Self { text, line: 1 }
+        let text = unmarked(text);
+        Self { whole: text, text }
     }
 
     /// The part of this one that `raw` was borrowed from.
     pub(crate) fn inner(self, raw: &'a RawValue) -> Self {
-        let offset = (raw.get().as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
-        let before = self.text.as_bytes().get(..offset).unwrap_or_default();
-        Self { text: raw.get(), line: self.line + line_breaks(before) }
+        Self { whole: self.whole, text: raw.get() }
     }
 
     /// Reads the part.
     pub(crate) fn read<T: Deserialize<'a>>(self) -> Result<T, DocumentError> {
         serde_json::from_str(self.text).map_err(|error| {
             let mut error = DocumentError::from(error);
-            error.line += self.line - 1;
+            error.line += self.line() - 1;
             error
         })
     }
 
+    /// Reads the part, a string or a number, from its text.
+    pub(crate) fn parse<T: FromStr<Err: fmt::Display>>(self) -> Result<T, DocumentError> {
+        let NumberText(text) = self.read()?;
+        text.parse().map_err(|error| self.error(error))
+    }
+
     /// An error about this part.
     pub(crate) fn error(self, message: impl fmt::Display) -> DocumentError {
-        DocumentError::new(self.line, message)
+        DocumentError::new(self.line(), message)
     }
+
+    /// The line of the document on which the part begins.
+    fn line(self) -> usize {
+        let offset = (self.text.as_ptr() as usize).saturating_sub(self.whole.as_ptr() as usize);
+        line_breaks(self.whole.as_bytes().get(..offset).unwrap_or_default()) + 1
+    }
+}
+
+/// A text without the byte order mark that some editors put before it.
+pub(crate) fn unmarked(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 /// How many lines end in `bytes`.
@@ -105,11 +122,8 @@ impl NumberText {
 }
 
 /// Refuses every version of a format but the first.
-pub(crate) fn check_version(
-    format: &str,
-    version: u32,
-    part: Part<'_>,
-) -> Result<(), DocumentError> {
+pub(crate) fn check_version(format: &str, part: Part<'_>) -> Result<(), DocumentError> {
+    let version: u32 = part.read()?;
     if version == 1 {
         return Ok(());
     }

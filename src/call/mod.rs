@@ -27,6 +27,7 @@ use crate::{
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
     /// Read an order and its refunds.
+    #[serde(alias = "get-order")]
     GetOrder,
     /// Move money back to the buyer.
     Refund,
@@ -42,6 +43,12 @@ impl Operation {
             Self::GetOrder => "get_order",
             Self::Refund => "refund",
         }
+    }
+
+    /// The operation of that word, in either spelling.
+    pub(crate) fn from_word(word: &str) -> Option<Self> {
+        let word = word.replace('-', "_");
+        Self::ALL.into_iter().find(|operation| operation.as_str() == word)
     }
 }
 
@@ -83,8 +90,7 @@ impl FromStr for CallId {
         let mut words = text.split(' ');
         let parsed = (|| {
             let order = OrderId::new(words.next()?).ok()?;
-            let operation = words.next()?;
-            let operation = Operation::ALL.into_iter().find(|known| known.as_str() == operation)?;
+            let operation = Operation::from_word(words.next()?)?;
             let attempt = words.next()?.strip_prefix('#')?;
             let is_plain = attempt.bytes().all(|byte| byte.is_ascii_digit());
             let attempt: u32 = attempt.parse().ok().filter(|number| is_plain && *number > 0)?;

@@ -89,6 +89,7 @@ impl FromStr for RefusalCode {
     type Err = ();
 
     fn from_str(word: &str) -> Result<Self, ()> {
+        let word = word.replace('-', "_");
         Self::ALL.iter().copied().find(|code| code.as_str() == word).ok_or(())
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     fault::{NAMED_PLANS, Plan},
     history::History,
     seed::Seed,
-    ticket::{OrderId, Ticket},
+    ticket::Ticket,
 };
 
 /// A file larger than this is none of ours.
@@ -107,22 +107,7 @@ pub(super) fn task(
 
 /// Says which orders a plan names and a ticket lacks.
 pub(super) fn warn_of_lacking_orders(plan: &Plan, ticket: &Ticket) {
-    for order in lacking_orders(plan, ticket) {
-        output::warn(&format!(
-            "the plan has a rule for order {order}, which the ticket lacks: it can never strike"
-        ));
+    for warning in plan.warnings(ticket) {
+        output::warn(&warning);
     }
-}
-
-/// The orders that a plan names and a ticket lacks.
-pub(super) fn lacking_orders<'a>(plan: &'a Plan, ticket: &Ticket) -> Vec<&'a str> {
-    let mut orders: Vec<&str> = plan
-        .rules()
-        .iter()
-        .filter_map(|rule| rule.order.as_ref())
-        .filter(|order| ticket.order(order).is_none())
-        .map(OrderId::as_str)
-        .collect();
-    orders.dedup();
-    orders
 }

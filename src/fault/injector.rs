@@ -6,7 +6,7 @@ use rand::Rng;
 use rand_pcg::Pcg64;
 use siphasher::sip128::SipHasher13;
 
-use super::{Attempts, Burst, Fault, On, Plan, Rate, Trigger, walk::Walk};
+use super::{Attempts, Burst, Fault, On, Plan, Rate, Rule, Trigger, walk::Walk};
 use crate::{
     call::Operation,
     ledger::OrderIndex,
@@ -51,20 +51,69 @@ fn draw(seed: Seed, operation: Operation, order: OrderHash, attempt: u32, stream
     Pcg64::new(u128::from(a) << 64 | u128::from(b), stream).next_u64()
 }
 
-/// A part of the unit interval, up to `below` billionths.
+/// Rules of one kind in plan order, each with its place: those for all orders, and those for one.
+#[derive(Clone, Debug)]
+struct ByOrder<T> {
+    of_all: Vec<(usize, T)>,
+    of_order: BTreeMap<OrderIndex, Vec<(usize, T)>>,
+}
+
+impl<T> Default for ByOrder<T> {
+    fn default() -> Self {
+        Self { of_all: Vec::new(), of_order: BTreeMap::new() }
+    }
+}
+
+impl<T> ByOrder<T> {
+    fn push(&mut self, order: Option<OrderIndex>, place: usize, rule: T) {
+        let rules = match order {
+            None => &mut self.of_all,
+            Some(order) => self.of_order.entry(order).or_default(),
+        };
+        rules.push((place, rule));
+    }
+
+    /// The rules about an order, in plan order.
+    fn about(&self, order: OrderIndex) -> impl Iterator<Item = &T> {
+        let mut of_all = &self.of_all[..];
+        let mut own = self.of_order.get(&order).map_or(&[][..], Vec::as_slice);
+        std::iter::from_fn(move || {
+            let next = match (of_all.first(), own.first()) {
+                (Some((first, _)), Some((second, _))) if second < first => &mut own,
+                (None, _) => &mut own,
+                _ => &mut of_all,
+            };
+            let ((_, rule), rest) = next.split_first()?;
+            *next = rest;
+            Some(rule)
+        })
+    }
+}
+
+/// A rule that strikes at a rate.
 #[derive(Clone, Copy, Debug)]
-struct Slice {
-    below: u32,
+struct Rated {
+    on: On,
+    rate: Rate,
     fault: Fault,
 }
 
-/// A scripted rule, with its place in the plan.
+/// A rule that strikes certain attempts.
 #[derive(Clone, Copy, Debug)]
 struct Scripted {
-    place: usize,
     on: On,
     attempts: Attempts,
     fault: Fault,
+}
+
+/// A rule that strikes in bad stretches.
+#[derive(Clone, Debug)]
+struct Bursting {
+    on: On,
+    burst: Burst,
+    fault: Fault,
+    /// By order and operation; of its own order alone if it names one.
+    walks: Vec<[Walk; 2]>,
 }
 
 /// Answers for each call which fault it meets.
@@ -77,33 +126,9 @@ struct Scripted {
 pub struct Injector {
     seed: Seed,
     hashes: Vec<OrderHash>,
-    rates_of_all: [Vec<Slice>; 2],
-    rates_of_order: BTreeMap<(OrderIndex, Operation), Vec<Slice>>,
-    scripts_of_all: Vec<Scripted>,
-    scripts_of_order: BTreeMap<OrderIndex, Vec<Scripted>>,
-    bursts: Vec<Bursting>,
-}
-
-/// A rule that strikes in bad stretches.
-#[derive(Clone, Debug)]
-struct Bursting {
-    on: On,
-    order: Option<OrderIndex>,
-    burst: Burst,
-    fault: Fault,
-    /// By order and operation; of its own order alone if it names one.
-    walks: Vec<[Walk; 2]>,
-}
-
-impl Bursting {
-    fn is_about(&self, operation: Operation, order: OrderIndex) -> bool {
-        self.on.includes(operation) && self.order.is_none_or(|only| only == order)
-    }
-
-    fn walk(&self, operation: Operation, order: OrderIndex) -> &Walk {
-        let place = if self.order.is_some() { 0 } else { order.get() };
-        &self.walks[place][operation as usize]
-    }
+    rates: ByOrder<Rated>,
+    scripts: ByOrder<Scripted>,
+    bursts: ByOrder<Bursting>,
 }
 
 impl Injector {
@@ -113,11 +138,9 @@ impl Injector {
         let mut injector = Self {
             seed: plan.effective_seed(),
             hashes: orders.iter().map(|order| OrderHash::of(order)).collect(),
-            rates_of_all: Operation::ALL.map(|operation| slices(plan, operation, None)),
-            rates_of_order: BTreeMap::new(),
-            scripts_of_all: Vec::new(),
-            scripts_of_order: BTreeMap::new(),
-            bursts: Vec::new(),
+            rates: ByOrder::default(),
+            scripts: ByOrder::default(),
+            bursts: ByOrder::default(),
         };
         let places: BTreeMap<&OrderId, OrderIndex> = orders
             .iter()
@@ -125,41 +148,27 @@ impl Injector {
             .map(|(place, order)| (*order, OrderIndex::new(place)))
             .collect();
         for (place, rule) in plan.rules().iter().enumerate() {
-            let index = match &rule.order {
-                None => None,
-                Some(order) => match places.get(order) {
-                    Some(index) => Some((*index, order)),
-                    None => continue,
-                },
-            };
-            match (rule.trigger, index) {
-                (Trigger::Attempts(attempts), _) => {
-                    let script = Scripted { place, on: rule.on, attempts, fault: rule.fault };
-                    match index {
-                        None => injector.scripts_of_all.push(script),
-                        Some((index, _)) => {
-                            injector.scripts_of_order.entry(index).or_default().push(script);
-                        }
-                    }
-                }
-                (Trigger::Rate(_), Some((index, order))) => {
-                    for operation in rule.on.operations() {
-                        injector
-                            .rates_of_order
-                            .entry((index, operation))
-                            .or_insert_with(|| slices(plan, operation, Some(order)));
-                    }
-                }
-                (Trigger::Rate(_), None) => {}
-                (Trigger::Burst(burst), _) => {
-                    let order = index.map(|(index, _)| index);
-                    let walks = vec![Default::default(); order.map_or(orders.len(), |_| 1)];
-                    let (on, fault) = (rule.on, rule.fault);
-                    injector.bursts.push(Bursting { on, order, burst, fault, walks });
-                }
+            let order = rule.order.as_ref().map(|order| places.get(order).copied());
+            // What names an order that is not there strikes nobody.
+            if order != Some(None) {
+                injector.add(place, rule, order.flatten());
             }
         }
         injector
+    }
+
+    fn add(&mut self, place: usize, rule: &Rule, order: Option<OrderIndex>) {
+        let Rule { on, fault, .. } = *rule;
+        match rule.trigger {
+            Trigger::Rate(rate) => self.rates.push(order, place, Rated { on, rate, fault }),
+            Trigger::Attempts(attempts) => {
+                self.scripts.push(order, place, Scripted { on, attempts, fault });
+            }
+            Trigger::Burst(burst) => {
+                let walks = vec![Default::default(); order.map_or(self.hashes.len(), |_| 1)];
+                self.bursts.push(order, place, Bursting { on, burst, fault, walks });
+            }
+        }
     }
 
     /// Takes in an order that the injector was not made with.
@@ -168,7 +177,7 @@ impl Injector {
     /// an injector with [the orders that its plan names](Plan::orders), and insert the others as they come.
     pub fn insert(&mut self, order: &OrderId) -> OrderIndex {
         self.hashes.push(OrderHash::of(order));
-        for rule in self.bursts.iter_mut().filter(|rule| rule.order.is_none()) {
+        for (_, rule) in &mut self.bursts.of_all {
             rule.walks.push(Default::default());
         }
         OrderIndex::new(self.hashes.len() - 1)
@@ -182,70 +191,43 @@ impl Injector {
         let forced = self
             .scripted(operation, order, attempt)
             .or_else(|| self.bursting(operation, order, attempt));
-        forced.or_else(|| {
-            let slices = self.slices(operation, order);
-            if slices.is_empty() {
-                return None;
-            }
-            let draw = draw(self.seed, operation, self.hashes[order.get()], attempt, STREAM);
-            let billionth = scale(draw, u64::from(Rate::WHOLE));
-            slices.iter().find(|slice| billionth < u64::from(slice.below)).map(|slice| slice.fault)
-        })
+        forced.or_else(|| self.rated(operation, order, attempt))
+    }
+
+    /// The first scripted rule of the plan that names the call.
+    fn scripted(&self, operation: Operation, order: OrderIndex, attempt: u32) -> Option<Fault> {
+        let names =
+            |script: &&Scripted| script.on.includes(operation) && script.attempts.contains(attempt);
+        self.scripts.about(order).find(names).map(|script| script.fault)
     }
 
     /// The first rule of the plan for which the attempt lies in a bad stretch.
     fn bursting(&self, operation: Operation, order: OrderIndex, attempt: u32) -> Option<Fault> {
-        let about_it = self.bursts.iter().filter(|rule| rule.is_about(operation, order));
+        let about_it = self.bursts.about(order).filter(|rule| rule.on.includes(operation));
         // Numbered among those about the call: a rule at the end moves none before it.
         let mut rules = (BURST_STREAM..).zip(about_it);
         let strikes = |(stream, rule): &(u128, &Bursting)| {
             let draw =
                 |attempt| draw(self.seed, operation, self.hashes[order.get()], attempt, *stream);
-            rule.walk(operation, order).is_bad(rule.burst, attempt, draw)
+            // A rule that names its order has the walks of that one alone.
+            let walks = rule.walks.get(order.get()).unwrap_or(&rule.walks[0]);
+            walks[operation as usize].is_bad(rule.burst, attempt, draw)
         };
         rules.find(strikes).map(|(_, rule)| rule.fault)
     }
 
-    fn slices(&self, operation: Operation, order: OrderIndex) -> &[Slice] {
-        if !self.rates_of_order.is_empty()
-            && let Some(own) = self.rates_of_order.get(&(order, operation))
-        {
-            return own;
-        }
-        match operation {
-            Operation::GetOrder => &self.rates_of_all[0],
-            Operation::Refund => &self.rates_of_all[1],
-        }
-    }
-
-    /// The first scripted rule of the plan that names the call.
-    fn scripted(&self, operation: Operation, order: OrderIndex, attempt: u32) -> Option<Fault> {
-        if self.scripts_of_all.is_empty() && self.scripts_of_order.is_empty() {
-            return None;
-        }
-        let own = self.scripts_of_order.get(&order).map_or(&[][..], Vec::as_slice);
-        let first = |scripts: &[Scripted]| {
-            let names = |script: &&Scripted| {
-                script.on.includes(operation) && script.attempts.contains(attempt)
-            };
-            scripts.iter().find(names).map(|script| (script.place, script.fault))
+    /// The rule in whose part of the unit interval the call's draw lies: they divide it in plan order.
+    fn rated(&self, operation: Operation, order: OrderIndex, attempt: u32) -> Option<Fault> {
+        let about_it = self.rates.about(order).filter(|rule| rule.on.includes(operation));
+        let mut rules = about_it.peekable();
+        rules.peek()?;
+        let draw = draw(self.seed, operation, self.hashes[order.get()], attempt, STREAM);
+        let billionth = scale(draw, u64::from(Rate::WHOLE));
+        let mut below = 0;
+        let strikes = |rule: &&Rated| {
+            below += u64::from(rule.rate.billionths());
+            billionth < below
         };
-        let (of_all, of_order) = (first(&self.scripts_of_all), first(own));
-        of_all.into_iter().chain(of_order).min_by_key(|(place, _)| *place).map(|(_, fault)| fault)
+        rules.find(strikes).map(|rule| rule.fault)
     }
-}
-
-/// The unit interval as the rate rules for one operation on one order divide it, in plan order.
-fn slices(plan: &Plan, operation: Operation, order: Option<&OrderId>) -> Vec<Slice> {
-    let mut below = 0;
-    let mut slices = Vec::new();
-    for rule in plan.rules() {
-        let is_about =
-            rule.on.includes(operation) && (rule.order.is_none() || rule.order.as_ref() == order);
-        if let (true, Trigger::Rate(rate)) = (is_about, rule.trigger) {
-            below += rate.billionths();
-            slices.push(Slice { below, fault: rule.fault });
-        }
-    }
-    slices
 }

@@ -3,7 +3,12 @@
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use super::Fault;
-use crate::{call::CallId, document::DocumentError, money::shorten, seed::Seed};
+use crate::{
+    call::CallId,
+    document::{DocumentError, unmarked},
+    money::shorten,
+    seed::Seed,
+};
 
 const HEADER: &str = "badbank faults v1 seed=";
 
@@ -60,7 +65,7 @@ impl FaultLog {
 
     /// Whether a text begins as a fault log does.
     pub fn is_one(text: &str) -> bool {
-        text.starts_with("badbank faults ")
+        unmarked(text).starts_with("badbank faults ")
     }
 }
 
@@ -85,7 +90,8 @@ impl FromStr for FaultLog {
     type Err = DocumentError;
 
     fn from_str(text: &str) -> Result<Self, DocumentError> {
-        let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim_end()));
+        let lines = unmarked(text).lines();
+        let mut lines = lines.enumerate().map(|(index, line)| (index + 1, line.trim_end()));
         let (_, first) = lines.next().unwrap_or((1, ""));
         let seed = first.strip_prefix(HEADER).and_then(seed_of).ok_or_else(|| {
             let first = shorten(first);

@@ -12,7 +12,7 @@ use crate::{
     call::{CallId, Operation},
     ledger::{Dedupe, LedgerSettings, OverRefund},
     seed::Seed,
-    ticket::OrderId,
+    ticket::{OrderId, Ticket},
 };
 
 /// How a lost reply looks on the wire.
@@ -48,6 +48,7 @@ pub enum RetryAfter {
 pub enum Truncation {
     /// By `Content-Length`.
     #[default]
+    #[serde(alias = "content-length")]
     ContentLength,
     /// Not at all: it is chunked, and the last chunk never comes.
     Chunked,
@@ -363,6 +364,18 @@ impl Plan {
     pub fn orders(&self) -> BTreeSet<&OrderId> {
         self.rules.iter().filter_map(|rule| rule.order.as_ref()).collect()
     }
+
+    /// What is odd about the plan for a ticket, a sentence each: rules for orders that the ticket lacks.
+    pub fn warnings(&self, ticket: &Ticket) -> Vec<String> {
+        let lacking = self.orders().into_iter().filter(|order| ticket.order(order).is_none());
+        lacking
+            .map(|order| {
+                format!(
+                    "the plan has a rule for order {order}, which the ticket lacks: it can never strike"
+                )
+            })
+            .collect()
+    }
 }
 
 /// What the rates of a plan come to, per operation and order.
@@ -370,6 +383,8 @@ impl Plan {
 struct RateSums {
     of_all: BTreeMap<Operation, u64>,
     of_order: BTreeMap<(Operation, OrderId), u64>,
+    /// The largest of the orders' own, which is the first to come to too much.
+    largest: BTreeMap<Operation, (u64, OrderId)>,
 }
 
 impl RateSums {
@@ -383,12 +398,15 @@ impl RateSums {
             let (order, sum) = if let Some(order) = &rule.order {
                 let own = self.of_order.entry((operation, order.clone())).or_default();
                 *own += rate;
+                let candidate = (*own, order.clone());
+                if self.largest.get(&operation).is_none_or(|largest| *largest < candidate) {
+                    self.largest.insert(operation, candidate);
+                }
                 (Some(order.clone()), *common + *own)
             } else {
                 *common += rate;
-                let own = self.of_order.iter().filter(|((of, _), _)| *of == operation);
-                match own.max_by_key(|(_, sum)| **sum) {
-                    Some(((_, order), own)) if *own > 0 => (Some(order.clone()), *common + *own),
+                match self.largest.get(&operation) {
+                    Some((own, order)) if *own > 0 => (Some(order.clone()), *common + *own),
                     _ => (None, *common),
                 }
             };

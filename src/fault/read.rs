@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 use serde_json::value::RawValue;
 
 use super::{
-    Attempts, Burst, Fault, LostReply, MeanLength, On, Plan, PlanSettings, Rate, RetryAfter, Rule,
-    Trigger, Truncation,
+    Burst, LostReply, MeanLength, Plan, PlanError, PlanSettings, RetryAfter, Rule, Trigger,
+    Truncation,
 };
 use crate::{
-    document::{DocumentError, NumberText, Part, check_version},
+    document::{DocumentError, Part, check_version},
     ledger::{Dedupe, OverRefund},
     seed::Seed,
     ticket::OrderId,
@@ -20,37 +20,47 @@ const TIME_MAX_MS: u64 = 3_600_000;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PlanDocument<'a> {
-    version: u32,
+    #[serde(borrow)]
+    version: &'a RawValue,
     seed: Option<Seed>,
     dedupe: Option<Dedupe>,
     over_refund: Option<OverRefund>,
     key_ttl_s: Option<u64>,
-    latency_ms: Option<u64>,
+    #[serde(borrow)]
+    latency_ms: Option<&'a RawValue>,
     lost_reply: Option<LostReply>,
     retry_after_s: Option<u64>,
     retry_after: Option<RetryAfter>,
     truncation: Option<Truncation>,
-    slow_ms: Option<u64>,
+    #[serde(borrow)]
+    slow_ms: Option<&'a RawValue>,
     #[serde(borrow, default)]
     rules: Vec<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RuleDocument {
-    on: String,
+struct RuleDocument<'a> {
+    #[serde(borrow)]
+    on: &'a RawValue,
     order: Option<OrderId>,
-    fault: String,
-    rate: Option<NumberText>,
-    attempts: Option<NumberText>,
-    burst: Option<BurstDocument>,
+    #[serde(borrow)]
+    fault: &'a RawValue,
+    #[serde(borrow)]
+    rate: Option<&'a RawValue>,
+    #[serde(borrow)]
+    attempts: Option<&'a RawValue>,
+    #[serde(borrow)]
+    burst: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct BurstDocument {
-    good: NumberText,
-    bad: NumberText,
+struct BurstDocument<'a> {
+    #[serde(borrow)]
+    good: &'a RawValue,
+    #[serde(borrow)]
+    bad: &'a RawValue,
 }
 
 impl Plan {
@@ -66,68 +76,78 @@ impl Plan {
 
     pub(crate) fn read(part: Part<'_>) -> Result<Self, DocumentError> {
         let document: PlanDocument<'_> = part.read()?;
-        check_version("plan", document.version, part)?;
+        check_version("plan", part.inner(document.version))?;
         let defaults = PlanSettings::default();
+        let time = |field: &str, raw: Option<&RawValue>| {
+            raw.map(|raw| read_time(field, part.inner(raw))).transpose()
+        };
         let settings = PlanSettings {
             dedupe: document.dedupe.unwrap_or(defaults.dedupe),
             over_refund: document.over_refund.unwrap_or(defaults.over_refund),
             key_ttl_s: document.key_ttl_s.unwrap_or(defaults.key_ttl_s),
-            latency_ms: document.latency_ms.unwrap_or(defaults.latency_ms),
+            latency_ms: time("latency_ms", document.latency_ms)?.unwrap_or(defaults.latency_ms),
             lost_reply: document.lost_reply.unwrap_or(defaults.lost_reply),
             retry_after_s: document.retry_after_s.unwrap_or(defaults.retry_after_s),
             retry_after: document.retry_after.unwrap_or(defaults.retry_after),
             truncation: document.truncation.unwrap_or(defaults.truncation),
-            slow_ms: document.slow_ms.unwrap_or(defaults.slow_ms),
+            slow_ms: time("slow_ms", document.slow_ms)?.unwrap_or(defaults.slow_ms),
         };
-        for (field, given) in [("latency_ms", settings.latency_ms), ("slow_ms", settings.slow_ms)] {
-            if given > TIME_MAX_MS {
-                return Err(
-                    part.error(format!("`{field}` is {given}; at most {TIME_MAX_MS} is allowed"))
-                );
-            }
-        }
         let mut plan = Self::default().with_settings(settings);
         if let Some(seed) = document.seed {
             plan = plan.seed(seed);
         }
-        for raw in document.rules {
-            let line = part.inner(raw);
-            plan = plan.rule(read_rule(line)?).map_err(|error| line.error(error))?;
-        }
-        Ok(plan)
+        document.rules.into_iter().try_fold(plan, |plan, raw| add_rule(plan, part.inner(raw)))
     }
 }
 
-fn read_rule(part: Part<'_>) -> Result<Rule, DocumentError> {
-    let document: RuleDocument = part.read()?;
-    let on: On = document.on.parse().map_err(|error| part.error(error))?;
-    let fault: Fault = document.fault.parse().map_err(|error| part.error(error))?;
-    let trigger = match (document.rate, document.attempts, document.burst) {
-        (Some(rate), None, None) => {
-            Trigger::Rate(rate.0.parse::<Rate>().map_err(|error| part.error(error))?)
-        }
-        (None, Some(attempts), None) => {
-            Trigger::Attempts(attempts.0.parse::<Attempts>().map_err(|error| part.error(error))?)
-        }
-        (None, None, Some(burst)) => {
-            let mean = |field: &str, text: &NumberText| {
-                text.0
-                    .parse::<MeanLength>()
-                    .map_err(|error| part.error(format!("`{field}`: {error}")))
-            };
-            Trigger::Burst(Burst {
-                good: mean("good", &burst.good)?,
-                bad: mean("bad", &burst.bad)?,
-            })
-        }
-        (None, None, None) => {
-            return Err(part.error(
-                "a rule needs `rate`, such as 0.15, or `attempts`, such as \"1-4\", or `burst`, such as {\"good\": 6, \"bad\": 2}",
-            ));
-        }
-        _ => return Err(part.error("a rule has one of `rate`, `attempts` and `burst`, never both")),
+fn read_time(field: &str, part: Part<'_>) -> Result<u64, DocumentError> {
+    let given: u64 = part.read()?;
+    if given > TIME_MAX_MS {
+        return Err(part.error(format!("`{field}` is {given}; at most {TIME_MAX_MS} is allowed")));
+    }
+    Ok(given)
+}
+
+fn add_rule(plan: Plan, part: Part<'_>) -> Result<Plan, DocumentError> {
+    let document: RuleDocument<'_> = part.read()?;
+    let RuleDocument { rate, attempts, burst, .. } = document;
+    let given = [rate, attempts, burst];
+    let fault = part.inner(document.fault);
+    let rule = Rule {
+        on: part.inner(document.on).parse()?,
+        order: document.order,
+        fault: fault.parse()?,
+        trigger: read_trigger(part, given)?,
     };
-    Ok(Rule { on, order: document.order, fault, trigger })
+    plan.rule(rule).map_err(|error| match (&error, rate) {
+        (PlanError::RatesOverOne { .. }, Some(rate)) => part.inner(rate).error(error),
+        _ => fault.error(error),
+    })
+}
+
+fn read_trigger<'a>(
+    part: Part<'a>,
+    [rate, attempts, burst]: [Option<&'a RawValue>; 3],
+) -> Result<Trigger, DocumentError> {
+    match (rate, attempts, burst) {
+        (Some(rate), None, None) => part.inner(rate).parse().map(Trigger::Rate),
+        (None, Some(attempts), None) => part.inner(attempts).parse().map(Trigger::Attempts),
+        (None, None, Some(burst)) => {
+            let part = part.inner(burst);
+            let BurstDocument { good, bad } = part.read()?;
+            let mean = |field: &str, raw: &'a RawValue| {
+                let mean = part.inner(raw).parse::<MeanLength>();
+                mean.map_err(|DocumentError { line, message }| {
+                    DocumentError::new(line, format!("`{field}`: {message}"))
+                })
+            };
+            Ok(Trigger::Burst(Burst { good: mean("good", good)?, bad: mean("bad", bad)? }))
+        }
+        (None, None, None) => Err(part.error(
+            "a rule needs `rate`, such as 0.15, or `attempts`, such as \"1-4\", or `burst`, such as {\"good\": 6, \"bad\": 2}",
+        )),
+        _ => Err(part.error("a rule has one of `rate`, `attempts` and `burst`, never both")),
+    }
 }
 
 /// A plan as it is written, with everything that may be left out.
@@ -263,6 +283,52 @@ mod tests {
             assert_eq!(error.line, line, "{text}: {error}");
             assert!(error.message.contains(wanted), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_value_that_is_refused_is_refused_at_its_own_line() {
+        let rule = |rule: &str| format!("{{\"version\": 1,\n\"rules\": [\n{rule}\n]}}");
+        for (text, line, wanted) in [
+            ("{\n\"seed\": 1,\n\"version\":\n2}".to_owned(), 4, "version 2"),
+            ("{\"version\": 1,\n\n\n\"latency_ms\": 3600001}".to_owned(), 4, "3600001"),
+            ("{\"version\": 1,\n\"slow_ms\": 3600001,\n\"seed\": 1}".to_owned(), 2, "3600001"),
+            (rule("{\"on\":\n\"pay\",\n\"fault\": \"lost\", \"rate\": 0.1}"), 4, "`pay`"),
+            (rule("{\"on\": \"*\",\n\"fault\": \"boom\",\n\"rate\": 0.1}"), 4, "`boom`"),
+            (rule("{\"on\": \"*\",\n\"fault\": \"late\",\n\"rate\": 0.1}"), 4, "late(1)"),
+            (rule("{\"on\": \"*\",\n\"fault\": \"lost\",\n\"rate\": 1.5\n}"), 5, "`1.5`"),
+            (rule("{\"on\": \"*\",\n\"fault\": \"lost\",\n\"attempts\": \"0\"\n}"), 5, "`0`"),
+            (
+                rule(
+                    "{\"on\": \"*\",\n\"fault\": \"lost\",\n\"burst\": {\"good\": 1,\n\"bad\": 0}\n}",
+                ),
+                6,
+                "`bad`: `0`",
+            ),
+            (
+                rule(
+                    "{\"on\": \"*\", \"fault\": \"lost\", \"rate\": 1},\n{\"on\": \"*\",\n\"rate\": 0.5,\n\"fault\": \"lost\"}",
+                ),
+                5,
+                "come to 1.5",
+            ),
+        ] {
+            let error = Plan::parse(&text).unwrap_err();
+            assert_eq!(error.line, line, "{text}: {error}");
+            assert!(error.message.contains(wanted), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_plan_of_many_rules_is_read_in_one_go() {
+        let rules = (0..20_000).map(|order| {
+            format!(r#"{{"on": "refund", "order": "A-{order}", "fault": "lost", "rate": 0.5}}"#)
+        });
+        let rules = rules.collect::<Vec<_>>().join(",\n");
+        let general = r#",{"on": "*", "fault": "lost", "rate": 0}"#.repeat(20_000);
+        let text = format!("{{\"version\": 1, \"rules\": [\n{rules}{general}]}}");
+        assert_eq!(Plan::parse(&text).unwrap().rules().len(), 40_000);
+        let error = Plan::parse(&text.replace("A-19999", "A 1")).unwrap_err();
+        assert_eq!(error.line, 20_001);
     }
 
     #[test]

@@ -150,11 +150,9 @@ impl FromStr for On {
     type Err = OnError;
 
     fn from_str(text: &str) -> Result<Self, OnError> {
-        let word = text.replace('-', "_");
-        let operation = Operation::ALL.into_iter().find(|operation| operation.as_str() == word);
-        match operation {
+        match Operation::from_word(text) {
             Some(operation) => Ok(Self::One(operation)),
-            None if word == "*" => Ok(Self::All),
+            None if text == "*" => Ok(Self::All),
             None => Err(OnError { text: shorten(text) }),
         }
     }

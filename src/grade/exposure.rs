@@ -33,10 +33,39 @@ pub(super) fn measure(history: &History) -> Exposure {
 /// The scripted calls of one operation on one order.
 type Place = (Option<OrderIndex>, Operation);
 
+/// What a plan arms.
+struct Ready<'a> {
+    armed: &'a Armed,
+    /// Places of its scripts by the order that they name, if they name one.
+    scripts: BTreeMap<Option<&'a OrderId>, Vec<usize>>,
+}
+
+impl<'a> Ready<'a> {
+    fn new(armed: &'a Armed) -> Self {
+        let mut scripts: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+        for (place, script) in armed.scripted.iter().enumerate() {
+            scripts.entry(script.order.as_ref()).or_default().push(place);
+        }
+        Self { armed, scripts }
+    }
+
+    /// The first script that names a call, which is the one that struck, and its place.
+    fn striking(&self, call: &CallRecord, order: &OrderId) -> Option<(usize, &'a Script)> {
+        let names = |(_, script): &(usize, &Script)| {
+            script.on.includes(call.operation) && script.attempts.contains(call.attempt)
+        };
+        let first = |order: Option<&OrderId>| {
+            let places = self.scripts.get(&order)?.iter();
+            places.map(|place| (*place, &self.armed.scripted[*place])).find(names)
+        };
+        [first(None), first(Some(order))].into_iter().flatten().min_by_key(|(place, _)| *place)
+    }
+}
+
 struct Tally<'a> {
     history: &'a History,
-    armed: Vec<&'a Armed>,
-    met: Vec<(String, u64)>,
+    armed: Vec<Ready<'a>>,
+    met: BTreeMap<String, u64>,
     has_met_doubling: bool,
     /// Places of scripts (in `armed`, and in its list) that a call met.
     fired: BTreeSet<(usize, usize, Place)>,
@@ -53,8 +82,8 @@ impl<'a> Tally<'a> {
         let orders = history.header().ticket.orders().len();
         Self {
             history,
-            armed: vec![armed],
-            met: Vec::new(),
+            armed: vec![Ready::new(armed)],
+            met: BTreeMap::new(),
             has_met_doubling: false,
             fired: BTreeSet::new(),
             // Of a history that is cut it cannot be told.
@@ -86,8 +115,9 @@ impl<'a> Tally<'a> {
                 let record = self.history.call(*call);
                 self.has_met_doubling |=
                     record.operation == Operation::Refund && fault.is_doubling();
-                self.count(&fault.to_string());
-                self.fire(record, &fault.to_string());
+                let fault = fault.to_string();
+                self.fire(record, &fault);
+                *self.met.entry(fault).or_default() += 1;
             }
             Event::Plan(change) => self.change_plan(&change.armed),
             _ => {}
@@ -99,47 +129,34 @@ impl<'a> Tally<'a> {
         if !self.has_call {
             self.armed.pop();
         }
-        self.armed.push(armed);
+        self.armed.push(Ready::new(armed));
         self.has_call = self.history.is_cut();
     }
 
-    fn count(&mut self, fault: &str) {
-        match self.met.iter_mut().find(|(name, _)| name == fault) {
-            Some((_, count)) => *count += 1,
-            None => self.met.push((fault.to_owned(), 1)),
-        }
-    }
-
-    /// Marks the first script that names the call, which is the one that struck.
+    /// Marks the script that struck.
     fn fire(&mut self, call: &CallRecord, fault: &str) {
         let plan = self.armed.len() - 1;
-        let order = self.history.order_id(call.order);
-        let is_it = |script: &Script| {
-            script.on.includes(call.operation)
-                && script.order.as_ref().is_none_or(|of| of == order)
-                && script.attempts.contains(call.attempt)
-        };
-        let Some(place) = self.armed[plan].scripted.iter().position(is_it) else {
-            return;
-        };
-        if self.armed[plan].scripted[place].fault == fault {
+        let striking = self.armed[plan].striking(call, self.history.order_id(call.order));
+        if let Some((place, _)) = striking.filter(|(_, script)| script.fault == fault) {
             self.fired.insert((plan, place, (Some(call.order), call.operation)));
         }
     }
 
-    fn sum_up(mut self) -> Exposure {
+    fn sum_up(self) -> Exposure {
         let mut fired = BTreeSet::new();
         let mut unfired = Vec::new();
+        let mut listed = BTreeSet::new();
         let mut groups: BTreeMap<(Option<&OrderId>, Place), bool> = BTreeMap::new();
-        for (plan, armed) in self.armed.iter().enumerate() {
+        for (plan, Ready { armed, .. }) in self.armed.iter().enumerate() {
             for (place, script) in armed.scripted.iter().enumerate() {
+                let lacking = self.lacking(script);
                 for at in self.places(script) {
                     let has_fired = self.fired.contains(&(plan, place, at));
-                    *groups.entry((self.lacking(script), at)).or_default() |= has_fired;
+                    *groups.entry((lacking, at)).or_default() |= has_fired;
                     let name = self.name(script, at);
                     if has_fired {
                         fired.insert(name);
-                    } else if !unfired.contains(&name) {
+                    } else if listed.insert(name.clone()) {
                         unfired.push(name);
                     }
                 }
@@ -148,34 +165,39 @@ impl<'a> Tally<'a> {
         }
         // A plan that came again may have fired what it did not fire before.
         unfired.retain(|name| !fired.contains(name));
-        let has_armed = self.armed.iter().any(|armed| !armed.faults.is_empty());
-        let has_armed_doubling = self.armed.iter().any(|armed| armed.is_doubling);
+        let mut armed = self.armed.iter().map(|ready| ready.armed);
+        let has_armed = armed.clone().any(|armed| !armed.faults.is_empty());
+        let has_armed_doubling = armed.any(|armed| armed.is_doubling);
         let has_met_enough = if has_armed_doubling {
             self.has_met_doubling
         } else {
             !has_armed || !self.met.is_empty()
         };
         let is_exposed = has_met_enough && groups.values().all(|has_fired| *has_fired);
-        self.sort();
         let overlapped =
             self.overlapped.iter().map(|order| self.history.order_id(*order).clone()).collect();
-        Exposure { met: self.met, unfired, overlapped, is_exposed }
+        Exposure { met: self.met(), unfired, overlapped, is_exposed }
     }
 
-    /// Puts the faults that were met into plan order, whatever order the calls came in.
-    fn sort(&mut self) {
-        let names: Vec<&String> = self.armed.iter().flat_map(|armed| &armed.faults).collect();
-        self.met.sort_by_key(|(name, _)| {
-            (names.iter().position(|known| *known == name).unwrap_or(usize::MAX), name.clone())
-        });
+    /// The faults that were met in plan order, whatever order the calls came in.
+    fn met(&self) -> Vec<(String, u64)> {
+        let names = self.armed.iter().flat_map(|ready| &ready.armed.faults);
+        let mut places = BTreeMap::new();
+        for (place, name) in names.enumerate() {
+            places.entry(name).or_insert(place);
+        }
+        let mut met: Vec<(String, u64)> =
+            self.met.iter().map(|(name, count)| (name.clone(), *count)).collect();
+        met.sort_by_key(|(name, _)| places.get(name).copied().unwrap_or(usize::MAX));
+        met
     }
 
     /// Every order and operation that a script is about.
     fn places(&self, script: &Script) -> Vec<Place> {
-        let orders = self.history.header().ticket.orders();
+        let ticket = &self.history.header().ticket;
         let orders: Vec<Option<OrderIndex>> = match &script.order {
-            Some(id) => vec![orders.iter().position(|order| order.id() == id).map(OrderIndex::new)],
-            None => (0..orders.len()).map(|place| Some(OrderIndex::new(place))).collect(),
+            Some(id) => vec![ticket.place(id).map(OrderIndex::new)],
+            None => (0..ticket.orders().len()).map(|place| Some(OrderIndex::new(place))).collect(),
         };
         orders
             .iter()

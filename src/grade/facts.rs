@@ -94,10 +94,7 @@ impl OrderFacts {
                 (Event::Crash, _) => orders.iter_mut().for_each(|order| order.crashes.push(seq)),
                 (Event::TurnedAway(request), _) => {
                     let ticket = &history.header().ticket;
-                    let place = ticket
-                        .orders()
-                        .iter()
-                        .position(|order| Some(order.id()) == request.order.as_ref());
+                    let place = request.order.as_ref().and_then(|order| ticket.place(order));
                     if let Some(place) = place {
                         orders[place].turned_away.push(request.code);
                     }

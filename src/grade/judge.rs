@@ -49,15 +49,16 @@ impl Match {
     /// A refund that the order held at the start fulfils an expected one, or else is not graded.
     pub(super) fn new(order: &Order, refunds: &[Amount]) -> Self {
         let held = order.refunded().len().min(refunds.len());
-        let mut amounts: Vec<Amount> = order.expect().iter().chain(refunds).copied().collect();
-        amounts.sort_unstable();
-        amounts.dedup();
+        let (held, new) = refunds.split_at(held);
+        let mut counts: BTreeMap<Amount, [usize; 3]> = BTreeMap::new();
+        for (kind, amounts) in [order.expect(), held, new].into_iter().enumerate() {
+            for amount in amounts {
+                counts.entry(*amount).or_default()[kind] += 1;
+            }
+        }
         let mut missing = Vec::new();
         let mut surplus = BTreeMap::new();
-        for amount in amounts {
-            let count = |of: &[Amount]| of.iter().filter(|other| **other == amount).count();
-            let expected = count(order.expect());
-            let (held, new) = (count(&refunds[..held]), count(&refunds[held..]));
+        for (amount, [expected, held, new]) in counts {
             let wanted = expected.saturating_sub(held);
             missing.extend(std::iter::repeat_n(amount, wanted.saturating_sub(new)));
             let extra = new.saturating_sub(wanted);

@@ -1,5 +1,7 @@
 //! What the grader may know of a run beside its events.
 
+use std::collections::BTreeSet;
+
 use crate::{
     call::Operation,
     fault::{Attempts, On, Plan, PlanSettings, Rule, Told, Trigger},
@@ -61,6 +63,7 @@ pub struct Script {
 impl Armed {
     pub(crate) fn new(ticket: &Ticket, plan: &Plan) -> Self {
         let mut armed = Self::default();
+        let mut seen = BTreeSet::new();
         for rule in plan.rules().iter().filter(|rule| rule.is_armed()) {
             let name = rule.fault.to_string();
             // A stale read is armed here; whether it doubles shows when it hides something.
@@ -68,7 +71,7 @@ impl Armed {
             let is_doubling = rule.fault.is_doubling() && rule.on.includes(Operation::Refund);
             armed.is_doubling |= is_stale || is_doubling;
             armed.add(ticket, rule, &name);
-            if !armed.faults.contains(&name) {
+            if seen.insert(rule.fault) {
                 armed.faults.push(name);
             }
         }

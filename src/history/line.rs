@@ -9,7 +9,7 @@ use super::{
     Totals, read::in_words,
 };
 use crate::{
-    call::{Operation, RefusalCode},
+    call::Operation,
     fault::{Fault, PlanSettings},
     ledger::OrderIndex,
     money::Amount,
@@ -145,17 +145,22 @@ impl TryFrom<ArmedFields> for Armed {
                 on: script.on.parse().map_err(in_words)?,
                 order: script.order.map(|order| order.parse()).transpose().map_err(in_words)?,
                 attempts: script.attempts.parse().map_err(in_words)?,
-                fault: script.fault,
+                fault: canonical(script.fault),
             })
         });
         let doubles = |name: &String| name.parse().is_ok_and(Fault::is_doubling);
         Ok(Self {
             is_doubling: fields.doubling.unwrap_or_else(|| fields.faults.iter().any(doubles)),
-            faults: fields.faults,
+            faults: fields.faults.into_iter().map(canonical).collect(),
             scripted: scripted.collect::<Result<_, String>>()?,
             unmatched: fields.unmatched,
         })
     }
+}
+
+/// The name of a fault as logs write it.
+fn canonical(name: String) -> String {
+    name.parse().map_or(name, |fault: Fault| fault.to_string())
 }
 
 impl PlanFields {
@@ -334,12 +339,11 @@ impl Failure {
     }
 
     pub(super) fn from_word(word: &str) -> Option<Self> {
-        if let Some(known) =
-            [Self::Unavailable, Self::RateLimited].into_iter().find(|known| known.as_str() == word)
-        {
-            return Some(known);
-        }
-        word.parse::<RefusalCode>().ok().map(Self::Refused)
+        let underscored = word.replace('-', "_");
+        let known = [Self::Unavailable, Self::RateLimited]
+            .into_iter()
+            .find(|known| known.as_str() == underscored);
+        known.or_else(|| word.parse().ok().map(Self::Refused))
     }
 }
 
@@ -355,6 +359,7 @@ impl Silence {
     }
 
     pub(super) fn from_word(word: &str) -> Option<Self> {
+        let word = word.replace('-', "_");
         [Self::Timeout, Self::Left, Self::Broken, Self::ServerError]
             .into_iter()
             .find(|known| known.as_str() == word)

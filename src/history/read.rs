@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     call::Operation,
-    document::{DocumentError, Part, check_version},
+    document::{DocumentError, Part, check_version, unmarked},
     fault::{Fault, PlanSettings},
     ledger::{Caller, IdempotencyKey, OrderIndex},
     money::{Amount, shorten},
@@ -35,7 +35,8 @@ pub struct ReadHistory {
 #[derive(Deserialize)]
 struct HeaderDocument<'a> {
     badbank: String,
-    version: u32,
+    #[serde(borrow)]
+    version: &'a RawValue,
     seed: Seed,
     #[serde(borrow)]
     ticket: &'a RawValue,
@@ -49,6 +50,7 @@ impl History {
     /// [`HistoryError`] with the line, for a text that is no history, and for events that contradict
     /// the ticket or one another.
     pub fn parse(text: &str) -> Result<ReadHistory, HistoryError> {
+        let text = unmarked(text);
         let first = text.lines().next().unwrap_or("");
         let mut reader = Reader {
             history: Self::new(read_header(first)?, usize::MAX),
@@ -84,7 +86,7 @@ impl History {
 
     /// Whether a text begins as a history does.
     pub fn is_one(text: &str) -> bool {
-        text.starts_with("{\"badbank\":\"history\"")
+        unmarked(text).starts_with("{\"badbank\":\"history\"")
     }
 }
 
@@ -97,7 +99,7 @@ fn read_header(line: &str) -> Result<Header, DocumentError> {
         let given = shorten(&document.badbank);
         return Err(DocumentError::new(1, format!("this is a badbank `{given}`, not a `history`")));
     }
-    check_version("history", document.version, part)?;
+    check_version("history", part.inner(document.version))?;
     let settings: PlanSettings = part.read()?;
     let armed: ArmedFields = part.read()?;
     Ok(Header {
@@ -272,10 +274,10 @@ impl Reader {
     }
 
     fn order(&self, id: &str) -> Result<(OrderIndex, &Order), String> {
-        let orders = self.history.header.ticket.orders();
-        let place = orders.iter().position(|order| order.id().as_str() == id);
+        let ticket = &self.history.header.ticket;
+        let place = ticket.place(id);
         let place = place.ok_or_else(|| format!("the ticket has no order `{}`", shorten(id)))?;
-        Ok((OrderIndex::new(place), &orders[place]))
+        Ok((OrderIndex::new(place), &ticket.orders()[place]))
     }
 
     fn known(&self, line: &Line) -> Result<CallIndex, String> {

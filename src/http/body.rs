@@ -4,20 +4,22 @@ use std::{borrow::Cow, pin::Pin};
 
 use bytes::{Bytes, BytesMut};
 use hyper::{
-    HeaderMap,
+    HeaderMap, Response,
     body::{Body as _, Incoming},
-    header,
+    header::{self, HeaderValue},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{connection::Link, openapi::CurrencyCode};
-use crate::call::{Refusal, RefusalCode};
+use super::{connection::Link, openapi::CurrencyCode, wire::Body};
+use crate::{
+    call::{Refusal, RefusalCode},
+    document::unmarked,
+};
 
-/// Bytes past its limit that a body may bring and still be read to its end, so that a client that is busy
-/// sending hears why it is refused.
-const EXCESS_MAX: u64 = 1 << 20;
+/// Bytes that are read of what nobody wants, so that a client that is busy sending hears its answer.
+const DISCARDED_MAX: u64 = 32 << 20;
 
 /// What a body of JSON should have looked like, for a message.
 const EXAMPLE: &str = r#"send a JSON object such as {"amount": "42.50", "currency": "EUR"}"#;
@@ -37,33 +39,61 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// Reads a body of at most `limit` bytes.
+/// Reads a body of at most `limit` bytes; what a larger one has more is left.
 pub(super) async fn read_body(
-    headers: &HeaderMap,
-    mut body: Incoming,
+    body: &mut Incoming,
     link: &Link,
     limit: u64,
 ) -> Result<Bytes, Failure> {
-    let too_large = || Failure::Refused(too_large(limit));
-    let announced = body.size_hint().lower();
-    let is_asking = headers.contains_key(header::EXPECT);
-    if announced > limit && (is_asking || announced > limit + EXCESS_MAX) {
-        return Err(too_large());
+    if body.size_hint().lower() > limit {
+        return Err(too_large(limit).into());
     }
     let mut read = Read::Nothing;
     let mut length: u64 = 0;
-    while let Some(data) = next_data(&mut body, link).await? {
+    while let Some(data) = next_data(body, link).await? {
         length = length.saturating_add(data.len() as u64);
-        if length <= limit {
-            read.push(data);
-        } else if length > limit + EXCESS_MAX {
-            break;
+        if length > limit {
+            return Err(too_large(limit).into());
         }
-    }
-    if length > limit {
-        return Err(too_large());
+        read.push(data);
     }
     Ok(read.into_bytes())
+}
+
+/// An answer that its client can read: what is left of the request's body is taken in before, or else the answer
+/// says that it ends the connection.
+pub(super) async fn readable(
+    mut response: Response<Body>,
+    headers: &HeaderMap,
+    mut body: Incoming,
+    link: &Link,
+) -> Response<Body> {
+    if discard(headers, &mut body, link).await {
+        link.begin();
+    } else {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
+    }
+    response
+}
+
+/// Reads what is left of a body; says whether it came to its end.
+async fn discard(headers: &HeaderMap, body: &mut Incoming, link: &Link) -> bool {
+    let mut left = DISCARDED_MAX;
+    if body.is_end_stream() {
+        return true;
+    }
+    // Who asks before sending has sent nothing yet.
+    if headers.contains_key(header::EXPECT) || body.size_hint().lower() > left {
+        return false;
+    }
+    loop {
+        match next_data(body, link).await {
+            Ok(None) => return true,
+            Ok(Some(data)) if data.len() as u64 <= left => left -= data.len() as u64,
+            Ok(Some(_)) | Err(_) => return false,
+        }
+    }
 }
 
 fn too_large(limit: u64) -> Refusal {
@@ -192,7 +222,7 @@ fn amount_text(raw: &str) -> Result<Cow<'_, str>, serde_json::Error> {
 
 /// The text of a JSON object: serde would take an array for a struct too.
 pub(super) fn object(body: &[u8]) -> Result<&str, &'static str> {
-    let text = std::str::from_utf8(body).map_err(|_| "the body is not UTF-8")?;
+    let text = unmarked(std::str::from_utf8(body).map_err(|_| "the body is not UTF-8")?);
     match text.trim_ascii_start().as_bytes().first() {
         None => Err("the body is empty"),
         Some(b'{') => Ok(text),

@@ -87,8 +87,8 @@ impl Link {
         Poll::Ready(())
     }
 
-    /// A request is complete up to its body.
-    fn begin(&self) {
+    /// A request is complete up to its body, or with it: what is read from now on is another part.
+    pub(super) fn begin(&self) {
         if self.has_read.swap(false, Relaxed) {
             let mut patience = self.patience();
             patience.idle_ticks = 0;

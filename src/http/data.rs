@@ -10,10 +10,11 @@ use hyper::{
     HeaderMap, Method, Request, Response, StatusCode,
     body::Incoming,
     header::{self, HeaderValue},
+    http::request::Parts,
 };
 
 use super::{
-    body::{Failure, RefundRequest, read_body},
+    body::{Failure, RefundRequest, read_body, readable},
     connection::{Link, Lost},
     headers::{check_type, idempotency_key},
     openapi,
@@ -41,13 +42,23 @@ pub(super) async fn handle(
     link: Arc<Link>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Lost> {
-    let (head, body) = request.into_parts();
-    let path = head.uri.path();
+    let (head, mut body) = request.into_parts();
+    let response = answer(&runs, &link, &head, &mut body).await?;
+    Ok(readable(response, &head.headers, body, &link).await)
+}
+
+async fn answer(
+    runs: &Runs,
+    link: &Link,
+    head: &Parts,
+    body: &mut Incoming,
+) -> Result<Response<Body>, Lost> {
+    let path = &*routes::normal(head.uri.path());
     if path == openapi::PATH {
         return Ok(document(&head.method));
     }
     let Some((name, target)) = routes::find(path) else {
-        return Ok(refuse(not_found(path)));
+        return Ok(refuse(not_found(head.uri.path())));
     };
     let Some(run) = runs.find(name) else {
         let detail = format!("there is no run `{}`", shorten(name));
@@ -55,7 +66,7 @@ pub(super) async fn handle(
     };
     let Some(Target { route, order }) = target else {
         turn_away(&run, None, None, RefusalCode::NotFound);
-        return Ok(refuse(not_found(path)));
+        return Ok(refuse(not_found(head.uri.path())));
     };
     if head.method != route.method {
         turn_away(&run, None, order, RefusalCode::MethodNotAllowed);
@@ -68,13 +79,13 @@ pub(super) async fn handle(
             let mut request = call::Request::get_order(order);
             request.caller = caller(&head.headers);
             let (sent, settings) = run.call(&request).await;
-            deliver(sent, &settings, &link).await
+            deliver(sent, &settings, link).await
         }
-        Resource::Refunds => match read_body(&head.headers, body, &link, BODY_MAX).await {
-            Ok(body) => refund(&run, order, &head.headers, &body, &link).await,
+        Resource::Refunds => match read_body(body, link, BODY_MAX).await {
+            Ok(body) => refund(&run, order, &head.headers, &body, link).await,
             Err(failure) => fail(&run, Some(Operation::Refund), Some(order), failure),
         },
-        Resource::Report => match read_body(&head.headers, body, &link, REPORT_MAX).await {
+        Resource::Report => match read_body(body, link, REPORT_MAX).await {
             Ok(body) => Ok(report(&run, &body)),
             Err(failure) => fail(&run, None, None, failure),
         },

@@ -1,6 +1,6 @@
 //! Reads the headers that mean something here: type, idempotency key, and the form of the answer.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, cmp::Reverse};
 
 use hyper::{HeaderMap, header};
 
@@ -80,22 +80,29 @@ pub(super) enum Form {
 pub(super) fn preferred_form(headers: &HeaderMap) -> Form {
     let values = headers.get_all(header::ACCEPT).iter();
     let ranges = values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
-    let mut best = (0, Form::Text);
-    for range in ranges {
+    let ranges: Vec<&str> = ranges.collect();
+    let is_json_liked =
+        liking(&ranges, ["application", "json"]) > liking(&ranges, ["text", "plain"]);
+    if is_json_liked { Form::Json } else { Form::Text }
+}
+
+/// How well a type is liked, if it is accepted: by its weight, then if it is more than one of all, then by its
+/// place among the ranges. It goes by the range that fits it best (RFC 9110, 12.5.1).
+fn liking(ranges: &[&str], [kind, subtype]: [&str; 2]) -> Option<(u32, bool, Reverse<usize>)> {
+    let fitting = ranges.iter().enumerate().filter_map(|(place, range)| {
         let mut parts = range.split(';').map(str::trim);
-        let form = match parts.next().unwrap_or_default() {
-            json if json.eq_ignore_ascii_case("application/json") => Form::Json,
-            text if text.eq_ignore_ascii_case("text/plain") => Form::Text,
-            text if text.eq_ignore_ascii_case("text/*") => Form::Text,
-            _ => continue,
+        let (of, sub) = parts.next()?.split_once('/')?;
+        let fit = match (of.eq_ignore_ascii_case(kind), sub.eq_ignore_ascii_case(subtype)) {
+            (true, true) => 2,
+            (true, false) if sub == "*" => 1,
+            (false, _) if (of, sub) == ("*", "*") => 0,
+            _ => return None,
         };
-        let weight = parts.find_map(|part| part.strip_prefix("q="));
-        let weight = weight.map_or(1000, thousandths);
-        if weight > best.0 {
-            best = (weight, form);
-        }
-    }
-    best.1
+        let weight = parts.find_map(|part| part.strip_prefix("q=")).map_or(1000, thousandths);
+        Some((fit, weight, Reverse(place)))
+    });
+    let (fit, weight, place) = fitting.max_by_key(|(fit, ..)| *fit)?;
+    (weight > 0).then_some((weight, fit > 0, place))
 }
 
 /// A weight of at most three decimals (RFC 9110, 12.4.2), in thousandths.
@@ -148,6 +155,11 @@ mod tests {
             "application/json;q=0.5, text/plain",
             "application/json;q=0",
             "text/plain, application/json",
+            "text/*, application/json",
+            "application/*;q=0.5, text/*",
+            "application/json;q=0, application/*, text/plain;q=0.1",
+            "application/xml",
+            "*/json",
         ] {
             assert_eq!(accept(value), Form::Text, "{value}");
         }
@@ -156,6 +168,12 @@ mod tests {
             "Application/JSON; charset=utf-8",
             "application/json, text/plain, */*",
             "text/plain;q=0.9, application/json",
+            "application/*",
+            "APPLICATION/*",
+            "*/*, application/json",
+            "application/*, */*",
+            "text/*;q=0.5, application/*;q=0.6",
+            "text/plain;q=0, */*",
         ] {
             assert_eq!(accept(value), Form::Json, "{value}");
         }

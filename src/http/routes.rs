@@ -1,5 +1,7 @@
 //! The resources of the data plane: one table, which the router and the document both follow.
 
+use std::borrow::Cow;
+
 use crate::call::RefusalCode as Code;
 
 /// What a path under a run's base URL names.
@@ -95,6 +97,32 @@ pub(super) struct Target<'a> {
     pub(super) order: Option<&'a str>,
 }
 
+/// A path with letters in the place of their escapes: `A%2D1` names what `A-1` does (RFC 3986, 6.2.2.2). Other
+/// escapes stay, and name nothing.
+pub(super) fn normal(path: &str) -> Cow<'_, str> {
+    let mut parts = path.split('%');
+    let first = parts.next().unwrap_or_default();
+    if first.len() == path.len() {
+        return Cow::Borrowed(path);
+    }
+    let mut normal = first.to_owned();
+    for part in parts {
+        let (letter, rest) = unescaped(part).unwrap_or(('%', part));
+        normal.push(letter);
+        normal.push_str(rest);
+    }
+    Cow::Owned(normal)
+}
+
+/// The letter whose escape a text begins with, without its percent sign, and the rest.
+fn unescaped(text: &str) -> Option<(char, &str)> {
+    let (digits, rest) = text.split_at_checked(2)?;
+    let is_hexadecimal = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let letter = char::from(u8::from_str_radix(digits, 16).ok().filter(|_| is_hexadecimal)?);
+    let is_unreserved = letter.is_ascii_alphanumeric() || matches!(letter, '-' | '.' | '_' | '~');
+    is_unreserved.then_some((letter, rest))
+}
+
 /// The run's name and the resource in it, if there is one, that a path names.
 pub(super) fn find(path: &str) -> Option<(&str, Option<Target<'_>>)> {
     let rest = path.strip_prefix("/runs/")?;
@@ -142,6 +170,21 @@ mod tests {
                 (run, target.map(|target| (target.route.resource, target.order)))
             });
             assert_eq!(named, found, "{path}");
+        }
+    }
+
+    #[test]
+    fn an_escaped_letter_is_the_letter() {
+        for (path, normal_path) in [
+            ("/runs/1/orders/A-1", "/runs/1/orders/A-1"),
+            ("/r%75ns/%31/orders/A%2D1", "/runs/1/orders/A-1"),
+            ("%41%2d%7e%2E%5F", "A-~._"),
+            ("a%2Fb%20%00%C3%A4%25", "a%2Fb%20%00%C3%A4%25"),
+            ("%2541", "%2541"),
+            ("%%41%", "%A%"),
+            ("%zz%4%+1", "%zz%4%+1"),
+        ] {
+            assert_eq!(normal(path), normal_path);
         }
     }
 

@@ -38,6 +38,6 @@ impl Ticket {
             orders.push(Order { id, amount, currency, expect: vec![amount], refunded: Vec::new() });
         }
         let text = describe(&orders);
-        Self { id: hashed_name(&seed.number().to_le_bytes()), currency, text, orders }
+        Self::new(hashed_name(&seed.number().to_le_bytes()), currency, text, orders)
     }
 }

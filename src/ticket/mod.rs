@@ -29,9 +29,17 @@ pub struct Ticket {
     currency: Currency,
     text: String,
     orders: Vec<Order>,
+    /// The places of the orders, sorted by name.
+    sorted: Vec<usize>,
 }
 
 impl Ticket {
+    fn new(id: TicketId, currency: Currency, text: String, orders: Vec<Order>) -> Self {
+        let mut sorted: Vec<usize> = (0..orders.len()).collect();
+        sorted.sort_unstable_by(|one, other| orders[*one].id.cmp(&orders[*other].id));
+        Self { id, currency, text, orders, sorted }
+    }
+
     /// The ticket's name.
     pub fn id(&self) -> &TicketId {
         &self.id
@@ -54,7 +62,13 @@ impl Ticket {
 
     /// The order of that name.
     pub fn order(&self, id: &str) -> Option<&Order> {
-        self.orders.iter().find(|order| order.id.as_str() == id)
+        self.place(id).map(|place| &self.orders[place])
+    }
+
+    /// The place of the order of that name.
+    pub(crate) fn place(&self, id: &str) -> Option<usize> {
+        let found = self.sorted.binary_search_by(|place| self.orders[*place].id.as_str().cmp(id));
+        found.ok().map(|at| self.sorted[at])
     }
 
     /// The ticket as JSON, version 1, with every expectation spelled out.

@@ -15,23 +15,27 @@ use crate::{
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TicketDocument<'a> {
-    version: u32,
+    #[serde(borrow)]
+    version: &'a RawValue,
     id: Option<TicketId>,
     currency: Currency,
     text: Option<String>,
     #[serde(borrow)]
-    orders: Vec<&'a RawValue>,
+    orders: &'a RawValue,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OrderDocument {
-    id: OrderId,
-    amount: NumberText,
+struct OrderDocument<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+    #[serde(borrow)]
+    amount: &'a RawValue,
     currency: Option<Currency>,
-    expect: Option<Vec<NumberText>>,
-    #[serde(default)]
-    refunded: Vec<NumberText>,
+    #[serde(borrow)]
+    expect: Option<Vec<&'a RawValue>>,
+    #[serde(borrow, default)]
+    refunded: Vec<&'a RawValue>,
 }
 
 impl Ticket {
@@ -49,14 +53,15 @@ impl Ticket {
 
     pub(crate) fn read(part: Part<'_>) -> Result<Self, DocumentError> {
         let document: TicketDocument<'_> = part.read()?;
-        check_version("ticket", document.version, part)?;
+        check_version("ticket", part.inner(document.version))?;
+        let list = part.inner(document.orders);
+        let raws: Vec<&RawValue> = list.read()?;
         let mut seen = BTreeSet::new();
-        let mut orders = Vec::with_capacity(document.orders.len());
-        for raw in document.orders {
-            let line = part.inner(raw);
-            let order = read_order(line, document.currency)?;
+        let mut orders = Vec::with_capacity(raws.len());
+        for raw in raws {
+            let (order, id) = read_order(part.inner(raw), document.currency)?;
             if !seen.insert(order.id.clone()) {
-                return Err(line.error(format!(
+                return Err(id.error(format!(
                     "order `{}` stands in the ticket twice; name each order once",
                     order.id
                 )));
@@ -64,38 +69,42 @@ impl Ticket {
             orders.push(order);
         }
         if orders.is_empty() {
-            return Err(part.error("the ticket has no orders; it needs at least one"));
+            return Err(list.error("the ticket has no orders; it needs at least one"));
         }
         if orders.iter().all(|order| order.expect.is_empty()) {
-            return Err(part.error(
+            return Err(list.error(
                 "the ticket expects no refund, so nothing could be graded; leave out `expect` on an order, or list an amount there",
             ));
         }
         let text = document.text.unwrap_or_else(|| describe(&orders));
         let id = document.id.unwrap_or_else(|| hashed_name(text.as_bytes()));
-        Ok(Self { id, currency: document.currency, text, orders })
+        Ok(Self::new(id, document.currency, text, orders))
     }
 }
 
-fn read_order(part: Part<'_>, currency: Currency) -> Result<Order, DocumentError> {
-    let document: OrderDocument = part.read()?;
-    let id = document.id;
+/// The order that a part describes, and where it gives its name.
+fn read_order<'a>(part: Part<'a>, currency: Currency) -> Result<(Order, Part<'a>), DocumentError> {
+    let document: OrderDocument<'_> = part.read()?;
+    let id_part = part.inner(document.id);
+    let id: OrderId = id_part.read()?;
     let currency = document.currency.unwrap_or(currency);
-    let read = |field: &str, text: &NumberText| {
-        Amount::parse(&text.0, currency)
+    let read = |field: &str, raw: &'a RawValue| {
+        let part = part.inner(raw);
+        let NumberText(text) = part.read()?;
+        Amount::parse(&text, currency)
             // The program under test sees it with all its decimals, and must be able to ask for it so.
             .and_then(|amount| Amount::parse(&amount.display(currency).to_string(), currency))
             .map_err(|error| part.error(format!("order `{id}`, {field}: {error}")))
     };
-    let read_all = |field: &str, texts: &[NumberText]| {
-        texts.iter().map(|text| read(field, text)).collect::<Result<Vec<_>, _>>()
+    let read_all = |field: &str, raws: Vec<&'a RawValue>| {
+        raws.into_iter().map(|raw| read(field, raw)).collect::<Result<Vec<_>, _>>()
     };
-    let amount = read("amount", &document.amount)?;
-    let refunded = read_all("refunded", &document.refunded)?;
-    let expect = document.expect.as_deref().map(|texts| read_all("expect", texts)).transpose()?;
+    let amount = read("amount", document.amount)?;
+    let refunded = read_all("refunded", document.refunded)?;
+    let expect = document.expect.map(|raws| read_all("expect", raws)).transpose()?;
     let mut order = Order { id: id.clone(), amount, currency, expect: Vec::new(), refunded };
     order.expect = expect.unwrap_or_else(|| order.left().to_amount().into_iter().collect());
-    Ok(order)
+    Ok((order, id_part))
 }
 
 /// A name that tells nothing of what it was made from.
@@ -177,6 +186,32 @@ mod tests {
         );
         assert_eq!(error.line, 2);
         assert!(error.message.contains("A-1") && error.message.contains("expect"), "{error}");
+    }
+
+    #[test]
+    fn a_value_that_is_refused_is_refused_at_its_own_line() {
+        let ticket = |orders: &str| {
+            format!("{{\"version\": 1,\n\"currency\": \"EUR\",\n\"orders\": [\n{orders}\n]}}")
+        };
+        for (text, line, wanted) in [
+            (ticket("").replacen(": 1", ":\n2", 1), 2, "version 2"),
+            (ticket("").replace("EUR", "XXX"), 2, "XXX"),
+            (ticket(""), 3, "at least one"),
+            (ticket("{\"id\":\n\"none\", \"amount\": 1}"), 5, "`none`"),
+            (ticket("{\"id\": \"A\",\n\"amount\": 0\n}"), 5, "`0` is zero"),
+            (ticket("{\"id\": \"A\",\n\"amount\": true\n}"), 5, "`true`"),
+            (ticket("{\"id\": \"A\",\n\"amount\": 3,\n\"expect\": [1,\n2,\n0]}"), 8, "expect"),
+            (ticket("{\"id\": \"A\",\n\"amount\": 3,\n\"refunded\": [1,\n-2]}"), 7, "refunded"),
+            (
+                ticket("{\"id\": \"A\", \"amount\": 3},\n{\"amount\": 3,\n\"id\": \"A\"}"),
+                6,
+                "twice",
+            ),
+        ] {
+            let error = refusal(&text);
+            assert_eq!(error.line, line, "{text}: {error}");
+            assert!(error.message.contains(wanted), "{text}: {error}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod cli;
 mod concurrency;
 mod dedupe;
 mod determinism;
+mod documents;
 mod everything;
 mod fault;
 mod fault_family;

@@ -19,9 +19,10 @@ use serde_json::value::RawValue;
 
 use self::opening::{NewRun, read_plan};
 use super::{
-    body::{Failure, object, read_body},
+    body::{Failure, object, read_body, readable},
     connection::{Link, Lost},
     data::{method_not_allowed, not_found},
+    routes::normal,
     run::{Run, Runs},
     wire::{self, Body, Problem},
 };
@@ -105,11 +106,22 @@ impl ControlPlane {
         link: Arc<Link>,
         request: Request<Incoming>,
     ) -> Result<Response<Body>, Lost> {
-        let (head, body) = request.into_parts();
+        let (head, mut body) = request.into_parts();
+        let response = self.response(&link, &head, &mut body).await?;
+        Ok(readable(response, &head.headers, body, &link).await)
+    }
+
+    async fn response(
+        &self,
+        link: &Link,
+        head: &Parts,
+        body: &mut Incoming,
+    ) -> Result<Response<Body>, Lost> {
         if is_from_browser(&head.headers) {
             return Ok(forbidden());
         }
-        let route = Route::find(head.uri.path());
+        let path = normal(head.uri.path());
+        let route = Route::find(&path);
         if !matches!(route, Some((Route::Health, _))) && !self.is_authorized(&head.headers) {
             return Ok(unauthorized());
         }
@@ -119,12 +131,12 @@ impl ControlPlane {
         if !route.allows(&head.method) {
             return Ok(method_not_allowed(&head.method, &route.allowed()));
         }
-        let body = match read_body(&head.headers, body, &link, BODY_MAX).await {
+        let body = match read_body(body, link, BODY_MAX).await {
             Ok(body) => body,
             Err(Failure::Late) => return Err(Lost),
             Err(Failure::Refused(refusal)) => return Ok(Problem::from(refusal).response()),
         };
-        let response = self.answer(route, name, &head, &body);
+        let response = self.answer(route, name, head, &body);
         Ok(response.unwrap_or_else(|problem| problem.response()))
     }
 
@@ -179,8 +191,9 @@ impl ControlPlane {
 
     fn open(&self, body: &Bytes) -> Result<Response<Body>, Problem> {
         let NewRun { ticket, plan } = NewRun::read(body)?;
+        let warnings = plan.warnings(&ticket);
         let run = self.runs.open(&ticket, plan);
-        let opened = Opened { id: run.id().to_string(), url: self.runs.url(run.id()) };
+        let opened = Opened { id: run.id().to_string(), url: self.runs.url(run.id()), warnings };
         Ok(wire::json(StatusCode::CREATED, &opened))
     }
 
@@ -214,6 +227,13 @@ struct Health {
 struct Opened {
     id: String,
     url: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct PlanBody {
+    warnings: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -238,8 +258,13 @@ fn set_plan(run: &Run, body: &Bytes) -> Result<Response<Body>, Problem> {
     let whole = Part::whole(text);
     let raw: &RawValue = whole.read().map_err(|error| invalid(&error))?;
     let plan = read_plan(whole.inner(raw), raw).map_err(|error| invalid(&error))?;
-    match run.with_bank(|bank| bank.set_plan(plan)) {
-        Ok(()) => Ok(wire::no_content()),
+    let set = run.with_bank(|bank| {
+        let warnings = plan.warnings(bank.ticket());
+        bank.set_plan(plan).map(|()| warnings)
+    });
+    match set {
+        Ok(warnings) if warnings.is_empty() => Ok(wire::no_content()),
+        Ok(warnings) => Ok(wire::json(StatusCode::OK, &PlanBody { warnings })),
         Err(error @ PlanChangeError::RunEnded) => {
             Err(Refusal::new(RefusalCode::RunEnded, error).into())
         }

@@ -268,3 +268,81 @@ fn a_plan_with_another_seed_is_refused_and_the_run_goes_on_as_it_was() {
         "badbank faults v1 seed=7\nA-1 refund #2 transient\n"
     );
 }
+
+#[test]
+fn rules_for_orders_that_the_ticket_lacks_are_warned_of() {
+    let server = TestServer::start();
+    let rule =
+        |order: &&str| format!(r#"{{"on":"refund","order":"{order}","fault":"lost","rate":0.1}}"#);
+    let plan = |orders: &[&str]| {
+        let rules: Vec<String> = orders.iter().map(rule).collect();
+        format!(r#"{{"version":1,"rules":[{}]}}"#, rules.join(","))
+    };
+    let warning = |order| {
+        format!(
+            "the plan has a rule for order {order}, which the ticket lacks: it can never strike"
+        )
+    };
+    let open = |plan: &str| {
+        let ticket = ticket().to_json();
+        server.control("POST", "/runs", &format!(r#"{{"ticket":{ticket},"plan":{plan}}}"#))
+    };
+    let opened = open(&plan(&["X-2", "A-1", "X-1", "X-2"]));
+    assert_eq!(opened.status, 201);
+    assert_eq!(opened.json()["warnings"], serde_json::json!([warning("X-1"), warning("X-2")]));
+    assert!(!open(&plan(&["A-1"])).body.contains("warnings"));
+
+    let put = |plan: &str| server.control("PUT", "/runs/1/plan", plan);
+    let set = put(&plan(&["A-1", "X-1"]));
+    assert_eq!((set.status, set.json()), (200, serde_json::json!({"warnings": [warning("X-1")]})));
+    assert_eq!(put(&plan(&["A-1"])).status, 204);
+    let other_seed = plan(&["X-1"]).replace(":1,", ":1,\"seed\":5,");
+    assert_eq!(put(&other_seed).code(), "invalid_body");
+}
+
+#[test]
+fn whoever_takes_any_application_gets_json() {
+    let server = TestServer::start();
+    server.open(&ticket(), Plan::calm());
+    for path in ["/runs/1/faults", "/runs/1/grade"] {
+        for (accept, content_type) in [
+            ("application/*", "application/json"),
+            ("application/json", "application/json"),
+            ("text/plain;q=0.2, application/*;q=0.3", "application/json"),
+            ("*/*", "text/plain; charset=utf-8"),
+            ("text/plain, application/*;q=0.3", "text/plain; charset=utf-8"),
+        ] {
+            let answer = server.control_as(accept, "GET", path, "");
+            assert_eq!(answer.header("content-type"), Some(content_type), "{accept}");
+        }
+    }
+}
+
+#[test]
+fn an_escaped_path_names_what_the_plain_one_does() {
+    let server = TestServer::start();
+    server.open(&ticket(), Plan::calm());
+    let plain = server.ask("GET", "/runs/1/orders/A-1", &[], "");
+    let escaped = server.ask("GET", "/run%73/%31/orders/A%2D1", &[], "");
+    assert_eq!((escaped.status, escaped.body), (200, plain.body));
+    assert_eq!(server.ask("POST", "/runs/1/orders/%41-1/refunds", &[], BODY).status, 201);
+    assert_eq!(server.control("GET", "/%72uns/%31/gr%61de", "").status, 200);
+    for path in ["A%2F1", "A%2", "A%zz", "%C3%84", "A%00"] {
+        let answer = server.ask("GET", &format!("/runs/1/orders/{path}"), &[], "");
+        assert_eq!((answer.status, answer.code().as_str()), (404, "unknown_order"), "{path}");
+        assert!(answer.detail().contains(path), "{answer:?}");
+    }
+    let nowhere = server.ask("GET", "/runs/1/n%6Fwhere%2F", &[], "");
+    assert_eq!(nowhere.detail(), "there is nothing at `/runs/1/n%6Fwhere%2F`");
+    assert_eq!(server.control("GET", "/runs/1/n%6Fwhere", "").code(), "not_found");
+}
+
+#[test]
+fn a_byte_order_mark_before_a_body_is_passed_over() {
+    let server = TestServer::start();
+    let body = format!("\u{feff}{{\"ticket\":{}}}", ticket().to_json());
+    assert_eq!(server.control("POST", "/runs", &body).status, 201);
+    assert_eq!(server.control("PUT", "/runs/1/plan", "\u{feff}\"calm\"").status, 204);
+    assert_eq!(server.control("POST", "/runs/1/clock", "\u{feff}{\"advance_ms\":1}").status, 200);
+    assert_eq!(server.ask("POST", PATH, &[], &format!("\u{feff}{BODY}")).status, 201);
+}

@@ -213,7 +213,7 @@ fn orders_and_resources_that_are_none() {
     let refusals = Refusals::start();
     let get = |path: &'static str| move |server: &TestServer| server.ask("GET", path, &[], "");
     refusals.expect(get("/runs/1/orders/A-9"), 404, "unknown_order", "`A-9`");
-    refusals.expect(get("/runs/1/orders/%41-1"), 404, "unknown_order", "%41-1");
+    refusals.expect(get("/runs/1/orders/%zz-1"), 404, "unknown_order", "%zz-1");
     refusals.expect(get("/runs/1/orders"), 404, "not_found", "/runs/1/orders");
     refusals.expect(get("/runs/1/orders/A-1/refunds/1"), 404, "not_found", "nothing at");
     let refund = |server: &TestServer| server.ask("POST", "/runs/1/orders/A-9/refunds", &[], GOOD);
