@@ -11,6 +11,24 @@ use crate::{
     money::Amount,
 };
 
+/// An answer that its caller does not have yet.
+#[derive(Clone, Debug)]
+pub(super) struct Unheard {
+    call: CallIndex,
+    record: CallRecord,
+    /// What it is once the caller has it.
+    event: Event,
+}
+
+/// What became of an answer that was on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fate {
+    /// The caller has it.
+    Delivered,
+    /// The caller did not stay for it.
+    Abandoned,
+}
+
 /// A call on its way through the bank.
 #[derive(Clone, Debug)]
 pub(super) struct Course {
@@ -281,7 +299,8 @@ impl Bank {
         let call = course.call;
         let Told::Fault(told) = course.told else {
             if matches!(course.told, Told::Left) {
-                self.answered(course, Event::Info(call, Silence::Left));
+                self.take_effect(course);
+                self.history.record(&course.record, Event::Info(call, Silence::Left));
             }
             return Sent::whole(Err(CallError::Timeout));
         };
@@ -289,7 +308,7 @@ impl Bank {
             FaultTold::Stale(commits) => commits.get().min(self.commits(course.record.order)),
             _ => 0,
         };
-        let sent = self.sent(told, course.record.order, outcome, hidden);
+        let mut sent = self.sent(told, course.record.order, outcome, hidden);
         // The caller's side of the matter, which the passage decides.
         let event = match sent.clone().received() {
             Ok(Reply::Refunded(_)) => Event::Ok(call, None),
@@ -304,18 +323,43 @@ impl Bank {
             Err(CallError::ServerError) => Event::Info(call, Silence::ServerError),
             Err(CallError::Broken { .. }) => Event::Info(call, Silence::Broken),
         };
-        self.answered(course, event);
+        self.take_effect(course);
+        if sent.passage == Passage::Slow {
+            let record = course.record.clone();
+            sent.on_its_way = Some(record.number);
+            self.unheard.insert(record.number, Unheard { call, record, event });
+        } else {
+            self.history.record(&course.record, event);
+        }
         sent
     }
 
-    fn answered(&mut self, course: &Course, event: Event) {
+    /// What a call sets off by having had its effect, before it is answered.
+    fn take_effect(&mut self, course: &Course) {
         if !self.late.is_empty() {
             self.land_due(course);
         }
         if !self.failing.is_empty() {
             self.fail_due(course);
         }
-        self.history.record(&course.record, event);
+    }
+
+    /// Writes down the answer of a call: that its caller has it, or that it did not stay.
+    pub(super) fn conclude_unheard(&mut self, number: u64, fate: Fate) {
+        if let Some(Unheard { call, record, event }) = self.unheard.remove(&number) {
+            let event = match fate {
+                Fate::Delivered => event,
+                Fate::Abandoned => Event::Info(call, Silence::Left),
+            };
+            self.history.record(&record, event);
+        }
+    }
+
+    /// Writes down, in the order of the calls, that nobody had the answers that are on their way.
+    pub(super) fn abandon_all(&mut self) {
+        while let Some((&number, _)) = self.unheard.first_key_value() {
+            self.conclude_unheard(number, Fate::Abandoned);
+        }
     }
 
     /// What the bank sends, and what becomes of it on its way.
@@ -326,7 +370,7 @@ impl Bank {
         outcome: Option<Outcome>,
         hidden: u32,
     ) -> Sent {
-        let broken = |passage| Sent { answer: Err(CallError::Timeout), passage };
+        let broken = |passage| Sent { passage, ..Sent::whole(Err(CallError::Timeout)) };
         let passage = match told {
             FaultTold::Unavailable => return Sent::whole(Err(CallError::Unavailable)),
             FaultTold::Timeout => return Sent::whole(Err(CallError::Timeout)),
@@ -348,7 +392,7 @@ impl Bank {
             Some(Err(LedgerError::Failed)) => Err(CallError::ServerError),
             Some(Err(error)) => Err(CallError::Refused(error.into())),
         };
-        Sent { answer, passage }
+        Sent { passage, ..Sent::whole(answer) }
     }
 
     /// Counts a further call on an order, and lets land what was waiting for it, by attempt.

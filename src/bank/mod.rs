@@ -9,7 +9,7 @@ mod shared;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use self::delivery::{Course, Failing, Late, Told};
+use self::delivery::{Course, Failing, Fate, Late, Told, Unheard};
 pub use self::shared::{BankGuard, SharedBank};
 use crate::{
     call::{
@@ -64,6 +64,8 @@ pub struct Bank {
     open: BTreeMap<u64, Open>,
     late: Vec<Late>,
     failing: Vec<Failing>,
+    /// Answers that are on their way, by number of their call.
+    unheard: BTreeMap<u64, Unheard>,
     tokens: u64,
     now_ms: u64,
     has_ended: bool,
@@ -145,6 +147,7 @@ impl Bank {
             open: BTreeMap::new(),
             late: Vec::new(),
             failing: Vec::new(),
+            unheard: BTreeMap::new(),
             tokens: 0,
             now_ms: 0,
             has_ended: false,
@@ -313,10 +316,13 @@ impl Bank {
     /// As the bank answers. A call that would have to wait for one that is still under way is told
     /// [`RefusalCode::InFlight`], since nobody else could finish that one meanwhile.
     pub fn call(&mut self, request: &Request<'_>) -> Answer {
-        self.send(request).received()
+        let sent = self.send(request);
+        self.delivered(&sent);
+        sent.received()
     }
 
-    /// As [`call`](Self::call), with what becomes of the answer on its way left to the face.
+    /// As [`call`](Self::call), with what becomes of the answer on its way left to the face, which also says what
+    /// became of a slow one: [`delivered`](Self::delivered) or [`abandoned`](Self::abandoned).
     pub fn send(&mut self, request: &Request<'_>) -> Sent {
         match self.begin(request) {
             Err(sent) => sent,
@@ -376,7 +382,43 @@ impl Bank {
         }
     }
 
-    /// Ends the run: what is under way finishes, and further calls are refused.
+    /// Notes that the caller has an answer. To be told of one [on its way](Sent::is_on_its_way) before the last of it
+    /// is handed over: then the caller's next call comes after it in the history too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use badbank::{Bank, Ticket, call::Request, fault::{Fault, Plan}};
+    ///
+    /// let ticket = Ticket::generate(7);
+    /// let order = &ticket.orders()[0];
+    /// let plan = Plan::calm().script(format!("{} refund #1", order.id()).parse()?, Fault::SLOW)?;
+    /// let mut bank = Bank::open(&ticket, plan);
+    /// let request = Request::refund(order.id(), order.amount().into(), None);
+    /// let sent = bank.send(&request);
+    /// // The money has moved, but the caller does not know, and asks again.
+    /// assert!(sent.is_on_its_way());
+    /// bank.call(&request)?;
+    /// bank.delivered(&sent);
+    /// let grade = bank.grade("");
+    /// assert_eq!(grade.extra_refunds(), 1);
+    /// assert!(grade.to_json().contains("repeat_in_flight"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn delivered(&mut self, sent: &Sent) {
+        if let Some(number) = sent.on_its_way {
+            self.conclude_unheard(number, Fate::Delivered);
+        }
+    }
+
+    /// Notes that the caller did not stay for an answer that was on its way.
+    pub fn abandoned(&mut self, sent: &Sent) {
+        if let Some(number) = sent.on_its_way {
+            self.conclude_unheard(number, Fate::Abandoned);
+        }
+    }
+
+    /// Ends the run: what is under way finishes, nobody stays for what is on its way, and further calls are refused.
     pub fn settle(&mut self) {
         if self.has_ended {
             return;
@@ -385,6 +427,7 @@ impl Bank {
         self.land_all();
         self.finish_all();
         self.fail_all();
+        self.abandon_all();
         self.history.note(Event::Settle);
         self.has_ended = true;
     }

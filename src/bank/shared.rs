@@ -66,16 +66,23 @@ impl SharedBank {
     ///
     /// As the bank answers.
     pub fn call(&self, request: &Request<'_>) -> Answer {
-        self.take_in(request).unwrap_or_else(|pending| self.wait(pending)).received()
+        let sent = self.take_in(request).unwrap_or_else(|pending| {
+            let sent = self.wait(pending);
+            self.lock().delivered(&sent);
+            sent
+        });
+        sent.received()
     }
 
-    /// Takes a call in and finishes it, if it need not wait, under one hold of the lock.
+    /// Takes a call in and answers it, if it need not wait, under one hold of the lock.
     fn take_in(&self, request: &Request<'_>) -> Result<Sent, Pending> {
         let mut bank = self.lock();
-        match bank.arrive(request) {
-            Arrival::Answered(sent) => Ok(sent),
-            Arrival::Pending(pending) => bank.finish(pending),
-        }
+        let sent = match bank.arrive(request) {
+            Arrival::Answered(sent) => sent,
+            Arrival::Pending(pending) => bank.finish(pending)?,
+        };
+        bank.delivered(&sent);
+        Ok(sent)
     }
 
     /// Takes a call in, as [`Bank::arrive`] does, and leaves it under way.

@@ -114,6 +114,34 @@ struct Books {
     under_way: usize,
 }
 
+/// An answer that leaves for its client.
+pub(super) struct Outgoing {
+    pub(super) sent: Sent,
+    /// Who waits to be told that the client has it, if it is a slow one.
+    pub(super) witness: Option<Witness>,
+}
+
+/// Tells a run that a client has a slow answer; dropped before, that the client did not stay for it.
+pub(super) struct Witness {
+    run: Arc<Run>,
+    sent: Sent,
+    has_it: oneshot::Sender<()>,
+}
+
+impl Witness {
+    /// To be said before the last bytes are handed over, so that whatever the client sends next comes after it.
+    pub(super) fn delivered(self) {
+        self.run.with_bank(|bank| bank.delivered(&self.sent));
+        let _heard = self.has_it.send(());
+    }
+}
+
+impl fmt::Debug for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Witness").field("sent", &self.sent).finish_non_exhaustive()
+    }
+}
+
 /// How a call was taken in.
 enum Taken {
     Answered(Sent),
@@ -157,22 +185,46 @@ impl Run {
     }
 
     /// Makes a call; says also how the bank behaves.
-    pub(super) async fn call(self: &Arc<Self>, request: &Request<'_>) -> (Sent, PlanSettings) {
+    pub(super) async fn call(self: &Arc<Self>, request: &Request<'_>) -> (Outgoing, PlanSettings) {
         let (taken, settings) = self.take_in(request);
-        let sent = match taken {
-            Taken::Answered(sent) => sent,
+        let slow = Duration::from_millis(settings.slow_ms);
+        let outgoing = match taken {
+            Taken::Answered(sent) => self.send_off(sent, slow),
             Taken::Withheld(sent, due) => {
+                let latency = Duration::from_millis(settings.latency_ms);
+                let outgoing = self.send_off(sent, latency.saturating_add(slow));
                 self.wait_until(due).await;
-                sent
+                outgoing
             }
             Taken::UnderWay(pending, due) => {
                 let (sender, receiver) = oneshot::channel();
-                tokio::spawn(Arc::clone(self).carry_out(pending, due, sender));
+                tokio::spawn(Arc::clone(self).carry_out(pending, due, slow, sender));
                 // The task is dropped unfinished only with the whole runtime, and this one with it.
-                receiver.await.unwrap_or_else(|_| Sent::whole(Err(CallError::Timeout)))
+                let lost =
+                    |_| Outgoing { sent: Sent::whole(Err(CallError::Timeout)), witness: None };
+                receiver.await.unwrap_or_else(lost)
             }
         };
-        (sent, settings)
+        (outgoing, settings)
+    }
+
+    /// Lets an answer leave. What becomes of one that takes so long is written down: that its client has it, when it
+    /// does; or else, when it should have, that the client did not stay, whenever that came to light.
+    fn send_off(self: &Arc<Self>, sent: Sent, time: Duration) -> Outgoing {
+        if !sent.is_on_its_way() {
+            return Outgoing { sent, witness: None };
+        }
+        let end = self.books().now().saturating_add(time);
+        let (has_it, delivered) = oneshot::channel();
+        let witness = Witness { run: Arc::clone(self), sent: sent.clone(), has_it };
+        let (run, abandoned) = (Arc::clone(self), sent.clone());
+        tokio::spawn(async move {
+            if delivered.await.is_err() {
+                run.wait_until(end).await;
+                run.with_bank(|bank| bank.abandoned(&abandoned));
+            }
+        });
+        Outgoing { sent, witness: Some(witness) }
     }
 
     fn take_in(&self, request: &Request<'_>) -> (Taken, PlanSettings) {
@@ -208,7 +260,8 @@ impl Run {
         self: Arc<Self>,
         mut pending: Pending,
         due: Duration,
-        client: oneshot::Sender<Sent>,
+        slow: Duration,
+        client: oneshot::Sender<Outgoing>,
     ) {
         if pending.is_doubled() {
             let first = tokio::spawn(Arc::clone(&self).carry_out_first(pending, due));
@@ -221,7 +274,7 @@ impl Run {
         }
         let finish = |books: &mut Books, pending| books.finish(pending, client.is_closed());
         let sent = self.as_soon_as_possible(pending, finish).await;
-        let _left = client.send(sent);
+        let _left = client.send(self.send_off(sent, slow));
     }
 
     /// Finishes the first of two deliveries when it is due.

@@ -221,6 +221,15 @@ async fn carry_out(
     if sent.passage == Passage::Slow {
         pass(settings.slow_ms).await;
     }
+    if sent.is_on_its_way() {
+        // Before it is there, so that whatever the caller sends next comes after it.
+        let mut bank = bank.lock();
+        if caller.is_closed() {
+            bank.abandoned(&sent);
+        } else {
+            bank.delivered(&sent);
+        }
+    }
     let _left = caller.send(sent.received());
 }
 
