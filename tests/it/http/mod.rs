@@ -15,3 +15,4 @@ mod refusals;
 mod refused_by_control;
 mod secrets;
 mod server;
+mod slow;
