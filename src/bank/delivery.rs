@@ -7,7 +7,7 @@ use crate::{
     history::{
         CallIndex, CallRecord, Delivery as Number, Event, Failure, Replayed, Shown, Silence,
     },
-    ledger::{Arrival, Delivery, Finish, Instruction, LedgerError, OrderIndex, Receipt},
+    ledger::{Arrival, Awaited, Delivery, Finish, Instruction, LedgerError, OrderIndex, Receipt},
     money::Amount,
 };
 
@@ -130,6 +130,19 @@ impl Course {
         }
     }
 
+    /// Whether what has arrived of it waits for another call.
+    pub(super) fn is_waiting(&self) -> bool {
+        match &self.deliveries {
+            Deliveries::None | Deliveries::Failing(_) => false,
+            // Of two, the second has the same key.
+            Deliveries::One(first)
+            | Deliveries::Twice(first)
+            | Deliveries::Overlapping(first, _) => {
+                matches!(first, Stage::Arrived(delivery) if delivery.is_waiting())
+            }
+        }
+    }
+
     /// Whether two of its deliveries are under way.
     pub(super) fn is_doubled(&self) -> bool {
         matches!(self.deliveries, Deliveries::Overlapping(Stage::Arrived(_), Stage::Arrived(_)))
@@ -225,6 +238,24 @@ impl Bank {
             self.failing.push(Failing { call, record, refund: receipt.number, due_after });
         }
         Some(sent)
+    }
+
+    /// Whether the call that a course waits for has left the ledger nothing to execute.
+    pub(super) fn has_decided(&self, course: &Course) -> bool {
+        let becomes = |stage: &Stage, is_enough: fn(Awaited) -> bool| match stage {
+            Stage::Done(_) => true,
+            Stage::Arrived(delivery) => self.ledger.awaited(delivery).is_some_and(is_enough),
+        };
+        let is_finished = |awaited| awaited != Awaited::Unfinished;
+        match &course.deliveries {
+            Deliveries::None | Deliveries::Failing(_) => false,
+            Deliveries::One(stage) => becomes(stage, is_finished),
+            // The second arrives only when the first has finished, and executes where the key is free again.
+            Deliveries::Twice(first) => becomes(first, |awaited| awaited == Awaited::Bound),
+            Deliveries::Overlapping(first, second) => {
+                becomes(first, is_finished) && becomes(second, is_finished)
+            }
+        }
     }
 
     /// Finishes the first of two deliveries that overlap, unless it waits for another call.

@@ -93,12 +93,19 @@ pub enum Arrival {
 pub struct Pending {
     token: u64,
     is_doubled: bool,
+    is_waiting: bool,
 }
 
 impl Pending {
     /// Whether it arrived twice, and [`Bank::finish_first`] can finish one of the deliveries before the other.
     pub const fn is_doubled(&self) -> bool {
         self.is_doubled
+    }
+
+    /// Whether it waits for the first refund under its key, and so has no latency of its own: it is due as soon as
+    /// [`Bank::is_decided`] says so.
+    pub const fn is_waiting(&self) -> bool {
+        self.is_waiting
     }
 }
 
@@ -375,6 +382,16 @@ impl Bank {
         has_finished
     }
 
+    /// Whether a call that waited has nothing left to execute: what it waited for has finished, and it is answered
+    /// with that.
+    pub fn is_decided(&self, pending: &Pending) -> bool {
+        match self.open.get(&pending.token) {
+            Some(Open::UnderWay(course)) => self.has_decided(course),
+            // The run has ended.
+            Some(Open::Concluded(_)) | None => true,
+        }
+    }
+
     /// Notes that whoever made a call has left: it goes on, and nobody will hear its answer.
     pub fn leave(&mut self, pending: &Pending) {
         if let Some(Open::UnderWay(course)) = self.open.get_mut(&pending.token) {
@@ -512,7 +529,8 @@ impl Bank {
 
     fn keep(&mut self, course: Course) -> Pending {
         self.tokens += 1;
-        let pending = Pending { token: self.tokens, is_doubled: course.is_doubled() };
+        let (is_doubled, is_waiting) = (course.is_doubled(), course.is_waiting());
+        let pending = Pending { token: self.tokens, is_doubled, is_waiting };
         self.open.insert(pending.token, Open::UnderWay(course));
         pending
     }

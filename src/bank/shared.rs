@@ -49,6 +49,15 @@ struct Shared {
     waiting: Vec<Waker>,
 }
 
+impl Shared {
+    fn wake_later(&mut self, context: &Context<'_>) {
+        let waker = context.waker();
+        if !self.waiting.iter().any(|waiting| waiting.will_wake(waker)) {
+            self.waiting.push(waker.clone());
+        }
+    }
+}
+
 impl SharedBank {
     /// Puts a bank behind a lock.
     pub fn new(bank: Bank) -> Self {
@@ -131,13 +140,21 @@ impl SharedBank {
             }
             Err(again) => {
                 *pending = Some(again);
-                let waker = context.waker();
-                if !shared.waiting.iter().any(|waiting| waiting.will_wake(waker)) {
-                    shared.waiting.push(waker.clone());
-                }
+                shared.wake_later(context);
                 Poll::Pending
             }
         }
+    }
+
+    /// Ready when a call that waits is [decided](Bank::is_decided), for a task, which is woken when it is worth asking
+    /// again.
+    pub fn poll_decided(&self, pending: &Pending, context: &mut Context<'_>) -> Poll<()> {
+        let mut shared = self.shared();
+        if shared.bank.is_decided(pending) {
+            return Poll::Ready(());
+        }
+        shared.wake_later(context);
+        Poll::Pending
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {

@@ -264,13 +264,16 @@ impl Run {
         client: oneshot::Sender<Outgoing>,
     ) {
         if pending.is_doubled() {
+            let is_waiting = pending.is_waiting();
             let first = tokio::spawn(Arc::clone(&self).carry_out_first(pending, due));
-            self.wait_until(due).await;
+            if !is_waiting {
+                self.wait_until(due).await;
+            }
             // Whichever of the two wakes first, the second delivery finishes after the first.
             let Ok(again) = first.await else { return };
             pending = again;
         } else {
-            self.wait_until(due).await;
+            self.wait_until_due(&pending, due).await;
         }
         let finish = |books: &mut Books, pending| books.finish(pending, client.is_closed());
         let sent = self.as_soon_as_possible(pending, finish).await;
@@ -279,7 +282,7 @@ impl Run {
 
     /// Finishes the first of two deliveries when it is due.
     async fn carry_out_first(self: Arc<Self>, pending: Pending, due: Duration) -> Pending {
-        self.wait_until(due).await;
+        self.wait_until_due(&pending, due).await;
         self.as_soon_as_possible(pending, |books, pending| {
             if books.bank.finish_first(&pending) { Ok(pending) } else { Err(pending) }
         })
@@ -302,6 +305,28 @@ impl Run {
                     return done;
                 }
                 Err(again) => pending = again,
+            }
+            finished.await;
+        }
+    }
+
+    /// Waits until the latency of a call is over; what waits for another call has none.
+    async fn wait_until_due(&self, pending: &Pending, due: Duration) {
+        if !pending.is_waiting() {
+            return self.wait_until(due).await;
+        }
+        tokio::select! {
+            () = self.wait_until(due) => {}
+            () = self.wait_until_decided(pending) => {}
+        }
+    }
+
+    async fn wait_until_decided(&self, pending: &Pending) {
+        loop {
+            // Taken before the look at the bank, so that no finish in between is missed.
+            let finished = self.finished.notified();
+            if self.books().bank.is_decided(pending) {
+                return;
             }
             finished.await;
         }

@@ -214,7 +214,7 @@ async fn carry_out(
             sent
         }
         Taken::UnderWay(pending) => {
-            pass(settings.latency_ms).await;
+            until_due(&bank, &pending, settings.latency_ms).await;
             finish(&bank, pending, &caller).await
         }
     };
@@ -231,6 +231,17 @@ async fn carry_out(
         }
     }
     let _left = caller.send(sent.received());
+}
+
+/// Waits until the latency of a call is over; what waits for another call has none.
+async fn until_due(bank: &SharedBank, pending: &Pending, latency_ms: u64) {
+    if !pending.is_waiting() {
+        return pass(latency_ms).await;
+    }
+    tokio::select! {
+        () = pass(latency_ms) => {}
+        () = poll_fn(|context| bank.poll_decided(pending, context)) => {}
+    }
 }
 
 async fn finish(bank: &SharedBank, pending: Pending, caller: &oneshot::Sender<Answer>) -> Sent {

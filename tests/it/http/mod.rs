@@ -16,3 +16,4 @@ mod refused_by_control;
 mod secrets;
 mod server;
 mod slow;
+mod waiting;
