@@ -1,6 +1,6 @@
 //! The course of a call: its deliveries to the ledger, and what its caller is told.
 
-use super::{Bank, Open};
+use super::{Bank, Open, Unheard};
 use crate::{
     call::{CallError, OrderState, Passage, RefundStatus, Refunded, Refusal, Reply, Sent},
     fault::{Commit, Fault, Told as FaultTold},
@@ -10,24 +10,6 @@ use crate::{
     ledger::{Arrival, Awaited, Delivery, Finish, Instruction, LedgerError, OrderIndex, Receipt},
     money::Amount,
 };
-
-/// An answer that its caller does not have yet.
-#[derive(Clone, Debug)]
-pub(super) struct Unheard {
-    call: CallIndex,
-    record: CallRecord,
-    /// What it is once the caller has it.
-    event: Event,
-}
-
-/// What became of an answer that was on its way.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Fate {
-    /// The caller has it.
-    Delivered,
-    /// The caller did not stay for it.
-    Abandoned,
-}
 
 /// A call on its way through the bank.
 #[derive(Clone, Debug)]
@@ -372,24 +354,6 @@ impl Bank {
         }
         if !self.failing.is_empty() {
             self.fail_due(course);
-        }
-    }
-
-    /// Writes down the answer of a call: that its caller has it, or that it did not stay.
-    pub(super) fn conclude_unheard(&mut self, number: u64, fate: Fate) {
-        if let Some(Unheard { call, record, event }) = self.unheard.remove(&number) {
-            let event = match fate {
-                Fate::Delivered => event,
-                Fate::Abandoned => Event::Info(call, Silence::Left),
-            };
-            self.history.record(&record, event);
-        }
-    }
-
-    /// Writes down, in the order of the calls, that nobody had the answers that are on their way.
-    pub(super) fn abandon_all(&mut self) {
-        while let Some((&number, _)) = self.unheard.first_key_value() {
-            self.conclude_unheard(number, Fate::Abandoned);
         }
     }
 

@@ -6,11 +6,15 @@
 
 mod delivery;
 mod shared;
+mod unheard;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use self::delivery::{Course, Failing, Fate, Late, Told, Unheard};
 pub use self::shared::{BankGuard, SharedBank};
+use self::{
+    delivery::{Course, Failing, Late, Told},
+    unheard::Unheard,
+};
 use crate::{
     call::{
         AmountInput, Answer, CallError, Operation, OrderState, Payments, Refunded, Refusal,
@@ -396,42 +400,6 @@ impl Bank {
     pub fn leave(&mut self, pending: &Pending) {
         if let Some(Open::UnderWay(course)) = self.open.get_mut(&pending.token) {
             course.told = Told::Left;
-        }
-    }
-
-    /// Notes that the caller has an answer. To be told of one [on its way](Sent::is_on_its_way) before the last of it
-    /// is handed over: then the caller's next call comes after it in the history too.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use badbank::{Bank, Ticket, call::Request, fault::{Fault, Plan}};
-    ///
-    /// let ticket = Ticket::generate(7);
-    /// let order = &ticket.orders()[0];
-    /// let plan = Plan::calm().script(format!("{} refund #1", order.id()).parse()?, Fault::SLOW)?;
-    /// let mut bank = Bank::open(&ticket, plan);
-    /// let request = Request::refund(order.id(), order.amount().into(), None);
-    /// let sent = bank.send(&request);
-    /// // The money has moved, but the caller does not know, and asks again.
-    /// assert!(sent.is_on_its_way());
-    /// bank.call(&request)?;
-    /// bank.delivered(&sent);
-    /// let grade = bank.grade("");
-    /// assert_eq!(grade.extra_refunds(), 1);
-    /// assert!(grade.to_json().contains("repeat_in_flight"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn delivered(&mut self, sent: &Sent) {
-        if let Some(number) = sent.on_its_way {
-            self.conclude_unheard(number, Fate::Delivered);
-        }
-    }
-
-    /// Notes that the caller did not stay for an answer that was on its way.
-    pub fn abandoned(&mut self, sent: &Sent) {
-        if let Some(number) = sent.on_its_way {
-            self.conclude_unheard(number, Fate::Abandoned);
         }
     }
 

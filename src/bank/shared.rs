@@ -49,6 +49,9 @@ struct Shared {
     waiting: Vec<Waker>,
 }
 
+/// What else is to be done when a call has finished.
+type Conclude = fn(&mut Bank, &Sent);
+
 impl Shared {
     fn wake_later(&mut self, context: &Context<'_>) {
         let waker = context.waker();
@@ -75,12 +78,8 @@ impl SharedBank {
     ///
     /// As the bank answers.
     pub fn call(&self, request: &Request<'_>) -> Answer {
-        let sent = self.take_in(request).unwrap_or_else(|pending| {
-            let sent = self.wait(pending);
-            self.lock().delivered(&sent);
-            sent
-        });
-        sent.received()
+        let finished = self.take_in(request);
+        finished.unwrap_or_else(|pending| self.wait_and(pending, Bank::delivered)).received()
     }
 
     /// Takes a call in and answers it, if it need not wait, under one hold of the lock.
@@ -110,10 +109,15 @@ impl SharedBank {
 
     /// As [`finish`](Self::finish), after another thread has finished the first refund under its key if need be.
     pub fn wait(&self, pending: Pending) -> Sent {
+        self.wait_and(pending, |_, _| ())
+    }
+
+    fn wait_and(&self, pending: Pending, conclude: Conclude) -> Sent {
         let waker = Waker::from(Arc::new(Parked(thread::current())));
         let mut pending = Some(pending);
         loop {
-            match self.poll_finish(&mut pending, &mut Context::from_waker(&waker)) {
+            let mut context = Context::from_waker(&waker);
+            match self.poll_finish_and(&mut pending, &mut context, conclude) {
                 Poll::Ready(sent) => return sent,
                 Poll::Pending => thread::park(),
             }
@@ -130,11 +134,22 @@ impl SharedBank {
         pending: &mut Option<Pending>,
         context: &mut Context<'_>,
     ) -> Poll<Sent> {
+        self.poll_finish_and(pending, context, |_, _| ())
+    }
+
+    /// Finishes a call, and does the rest under the same hold of the lock.
+    fn poll_finish_and(
+        &self,
+        pending: &mut Option<Pending>,
+        context: &mut Context<'_>,
+        conclude: Conclude,
+    ) -> Poll<Sent> {
         // Not the public guard: whoever has to wait has changed nothing that others wait for.
         let mut shared = self.shared();
         let call = pending.take().expect("a call that has finished is not polled again");
         match shared.bank.finish(call) {
             Ok(sent) => {
+                conclude(&mut shared.bank, &sent);
                 drop(BankGuard { shared: Some(shared) });
                 Poll::Ready(sent)
             }

@@ -17,8 +17,9 @@ use super::{
     connection::{Link, Lost},
     headers::{check_type, idempotency_key},
     openapi,
+    outgoing::Outgoing,
     routes::{self, Resource, Target},
-    run::{Outgoing, Run, Runs},
+    run::{Run, Runs},
     wire::{self, Body, JSON, Problem},
 };
 use crate::{

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-use super::{connection::Lost, run::Witness};
+use super::{connection::Lost, outgoing::Witness};
 
 /// Pieces that a slow body comes in.
 const PIECES: usize = 4;

@@ -2,7 +2,7 @@
 //!
 //! A call arrives and, without latency, finishes under one hold of the lock: nothing is awaited between
 //! the decision and the commit. With latency its work is a task of its own, which outlives its client; of a call
-//! that is delivered twice at once, each delivery is one.
+//! that is delivered twice at once, each delivery is one. What waits for another call has no latency of its own.
 
 use std::{
     collections::BTreeMap,
@@ -16,6 +16,7 @@ use tokio::{
     time::Instant,
 };
 
+use super::outgoing::Outgoing;
 use crate::{
     bank::{Arrival, Bank, Pending},
     call::{CallError, Request, Sent},
@@ -114,34 +115,6 @@ struct Books {
     under_way: usize,
 }
 
-/// An answer that leaves for its client.
-pub(super) struct Outgoing {
-    pub(super) sent: Sent,
-    /// Who waits to be told that the client has it, if it is a slow one.
-    pub(super) witness: Option<Witness>,
-}
-
-/// Tells a run that a client has a slow answer; dropped before, that the client did not stay for it.
-pub(super) struct Witness {
-    run: Arc<Run>,
-    sent: Sent,
-    has_it: oneshot::Sender<()>,
-}
-
-impl Witness {
-    /// To be said before the last bytes are handed over, so that whatever the client sends next comes after it.
-    pub(super) fn delivered(self) {
-        self.run.with_bank(|bank| bank.delivered(&self.sent));
-        let _heard = self.has_it.send(());
-    }
-}
-
-impl fmt::Debug for Witness {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Witness").field("sent", &self.sent).finish_non_exhaustive()
-    }
-}
-
 /// How a call was taken in.
 enum Taken {
     Answered(Sent),
@@ -174,6 +147,11 @@ impl Run {
         result
     }
 
+    /// Where the run's clock stands.
+    pub(super) fn now(&self) -> Duration {
+        self.books().now()
+    }
+
     /// Moves the clock on; returns where it stands.
     pub(super) fn advance(&self, by: Duration) -> u64 {
         {
@@ -189,10 +167,10 @@ impl Run {
         let (taken, settings) = self.take_in(request);
         let slow = Duration::from_millis(settings.slow_ms);
         let outgoing = match taken {
-            Taken::Answered(sent) => self.send_off(sent, slow),
+            Taken::Answered(sent) => Outgoing::new(self, sent, slow),
             Taken::Withheld(sent, due) => {
                 let latency = Duration::from_millis(settings.latency_ms);
-                let outgoing = self.send_off(sent, latency.saturating_add(slow));
+                let outgoing = Outgoing::new(self, sent, latency.saturating_add(slow));
                 self.wait_until(due).await;
                 outgoing
             }
@@ -206,25 +184,6 @@ impl Run {
             }
         };
         (outgoing, settings)
-    }
-
-    /// Lets an answer leave. What becomes of one that takes so long is written down: that its client has it, when it
-    /// does; or else, when it should have, that the client did not stay, whenever that came to light.
-    fn send_off(self: &Arc<Self>, sent: Sent, time: Duration) -> Outgoing {
-        if !sent.is_on_its_way() {
-            return Outgoing { sent, witness: None };
-        }
-        let end = self.books().now().saturating_add(time);
-        let (has_it, delivered) = oneshot::channel();
-        let witness = Witness { run: Arc::clone(self), sent: sent.clone(), has_it };
-        let (run, abandoned) = (Arc::clone(self), sent.clone());
-        tokio::spawn(async move {
-            if delivered.await.is_err() {
-                run.wait_until(end).await;
-                run.with_bank(|bank| bank.abandoned(&abandoned));
-            }
-        });
-        Outgoing { sent, witness: Some(witness) }
     }
 
     fn take_in(&self, request: &Request<'_>) -> (Taken, PlanSettings) {
@@ -277,7 +236,7 @@ impl Run {
         }
         let finish = |books: &mut Books, pending| books.finish(pending, client.is_closed());
         let sent = self.as_soon_as_possible(pending, finish).await;
-        let _left = client.send(self.send_off(sent, slow));
+        let _left = client.send(Outgoing::new(&self, sent, slow));
     }
 
     /// Finishes the first of two deliveries when it is due.
@@ -333,7 +292,7 @@ impl Run {
     }
 
     /// Waits until a time on the run's clock, or until the run ends.
-    async fn wait_until(&self, due: Duration) {
+    pub(super) async fn wait_until(&self, due: Duration) {
         loop {
             // Taken before the look at the clock, so that no move in between is missed.
             let hurried = self.hurried.notified();

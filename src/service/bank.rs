@@ -2,7 +2,7 @@
 //!
 //! A call arrives when the service is called, not when its future is first polled; without latency it
 //! finishes under the same hold of the lock, and its future is ready. Where it has to wait, its work is a
-//! task of its own, which outlives its caller.
+//! task of its own, which outlives its caller. What waits for another call has no latency of its own.
 
 use std::{
     future::{Future, poll_fn},
@@ -97,6 +97,7 @@ impl BankRequest {
 ///
 /// A call takes the plan's `latency_ms`, and a slow answer its `slow_ms`, on tokio's clock; where neither
 /// applies and no refund under the same key is in flight, the future is ready and no runtime is needed.
+/// Of whoever does not stay for a slow answer the history says, when it would have been there, that the caller left.
 /// The run's own clock stands still, as in process: [`Bank::advance`] moves it.
 ///
 /// # Examples

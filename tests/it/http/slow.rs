@@ -127,6 +127,21 @@ fn a_client_that_comes_again_after_the_answer_would_have_been_there_repeats_afte
 }
 
 #[test]
+fn neither_does_a_client_stay_that_only_says_what_it_wants() {
+    on_paused_clock(|server| async move {
+        let run = slow_run(&server);
+        let mut stream = connect(&server).await;
+        stream.write_all(&refund(&run, &[])).await.unwrap();
+        // Request and goodbye are read in one go.
+        drop(stream);
+        until_called(&run, 1).await;
+        assert_eq!(words(&run), "arrive commit");
+        sleep(6 * SECOND).await;
+        assert_eq!(words(&run), "arrive commit info(left)");
+    });
+}
+
+#[test]
 fn the_same_at_a_real_socket_and_on_the_runs_clock() {
     let server = TestServer::start();
     let run = server.open(&ticket(), slow_first());
