@@ -1,5 +1,7 @@
 //! The course of a call: its deliveries to the ledger, and what its caller is told.
 
+use std::num::NonZero;
+
 use super::{Bank, Open, Unheard};
 use crate::{
     call::{CallError, OrderState, Passage, RefundStatus, Refunded, Refusal, Reply, Sent},
@@ -339,7 +341,7 @@ impl Bank {
         self.take_effect(course);
         if sent.passage == Passage::Slow {
             let record = course.record.clone();
-            sent.on_its_way = Some(record.number);
+            sent.on_its_way = NonZero::new(record.number);
             self.unheard.insert(record.number, Unheard { call, record, event });
         } else {
             self.history.record(&course.record, event);

@@ -63,7 +63,7 @@ impl Bank {
 
     /// None if it was told of already, or the run has ended.
     fn take_unheard(&mut self, sent: &Sent) -> Option<Unheard> {
-        self.unheard.remove(&sent.on_its_way?)
+        self.unheard.remove(&sent.on_its_way?.get())
     }
 
     fn note_left(&mut self, unheard: &Unheard) {

@@ -1,5 +1,7 @@
 //! An answer on its way.
 
+use std::num::NonZero;
+
 use super::{Answer, CallError};
 
 /// What becomes of an answer on its way to the caller.
@@ -44,7 +46,7 @@ pub struct Sent {
     /// What becomes of it.
     pub passage: Passage,
     /// Number of the call, for as long as the history lacks its answer.
-    pub(crate) on_its_way: Option<u64>,
+    pub(crate) on_its_way: Option<NonZero<u64>>,
 }
 
 impl Sent {

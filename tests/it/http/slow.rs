@@ -71,12 +71,12 @@ async fn pay(server: &Server, run: &RunHandle) -> u16 {
 /// Reads an answer to the end of its body, and says what the history held before the last piece came, and then.
 async fn listen(stream: &mut TcpStream, run: &RunHandle) -> (String, String) {
     let (mut text, mut before) = (String::new(), words(run));
-    while !text.ends_with("}") {
+    while !text.ends_with('}') {
         let mut bytes = vec![0; 4096];
         let length = stream.read(&mut bytes).await.unwrap();
         assert_ne!(length, 0, "cut short: {text}");
         text.push_str(std::str::from_utf8(&bytes[..length]).unwrap());
-        if !text.ends_with("}") {
+        if !text.ends_with('}') {
             before = words(run);
         }
     }
