@@ -356,7 +356,7 @@ impl Bank {
         }
     }
 
-    /// Finishes a call that is under way.
+    /// Finishes a call that is under way; what becomes of its answer is left to the face, as by [`send`](Self::send).
     ///
     /// # Errors
     ///
