@@ -1,13 +1,15 @@
 //! The course of a call: its deliveries to the ledger, and what its caller is told.
 
-use super::{Bank, Open};
+use std::num::NonZero;
+
+use super::{Bank, Open, Unheard};
 use crate::{
     call::{CallError, OrderState, Passage, RefundStatus, Refunded, Refusal, Reply, Sent},
     fault::{Commit, Fault, Told as FaultTold},
     history::{
         CallIndex, CallRecord, Delivery as Number, Event, Failure, Replayed, Shown, Silence,
     },
-    ledger::{Arrival, Delivery, Finish, Instruction, LedgerError, OrderIndex, Receipt},
+    ledger::{Arrival, Awaited, Delivery, Finish, Instruction, LedgerError, OrderIndex, Receipt},
     money::Amount,
 };
 
@@ -112,6 +114,19 @@ impl Course {
         }
     }
 
+    /// Whether what has arrived of it waits for another call.
+    pub(super) fn is_waiting(&self) -> bool {
+        match &self.deliveries {
+            Deliveries::None | Deliveries::Failing(_) => false,
+            // Of two, the second has the same key.
+            Deliveries::One(first)
+            | Deliveries::Twice(first)
+            | Deliveries::Overlapping(first, _) => {
+                matches!(first, Stage::Arrived(delivery) if delivery.is_waiting())
+            }
+        }
+    }
+
     /// Whether two of its deliveries are under way.
     pub(super) fn is_doubled(&self) -> bool {
         matches!(self.deliveries, Deliveries::Overlapping(Stage::Arrived(_), Stage::Arrived(_)))
@@ -209,6 +224,24 @@ impl Bank {
         Some(sent)
     }
 
+    /// Whether the call that a course waits for has left the ledger nothing to execute.
+    pub(super) fn has_decided(&self, course: &Course) -> bool {
+        let becomes = |stage: &Stage, is_enough: fn(Awaited) -> bool| match stage {
+            Stage::Done(_) => true,
+            Stage::Arrived(delivery) => self.ledger.awaited(delivery).is_some_and(is_enough),
+        };
+        let is_finished = |awaited| awaited != Awaited::Unfinished;
+        match &course.deliveries {
+            Deliveries::None | Deliveries::Failing(_) => false,
+            Deliveries::One(stage) => becomes(stage, is_finished),
+            // The second arrives only when the first has finished, and executes where the key is free again.
+            Deliveries::Twice(first) => becomes(first, |awaited| awaited == Awaited::Bound),
+            Deliveries::Overlapping(first, second) => {
+                becomes(first, is_finished) && becomes(second, is_finished)
+            }
+        }
+    }
+
     /// Finishes the first of two deliveries that overlap, unless it waits for another call.
     pub(super) fn push_first(&mut self, course: &mut Course) -> bool {
         let mut deliveries = std::mem::take(&mut course.deliveries);
@@ -281,7 +314,8 @@ impl Bank {
         let call = course.call;
         let Told::Fault(told) = course.told else {
             if matches!(course.told, Told::Left) {
-                self.answered(course, Event::Info(call, Silence::Left));
+                self.take_effect(course);
+                self.history.record(&course.record, Event::Info(call, Silence::Left));
             }
             return Sent::whole(Err(CallError::Timeout));
         };
@@ -289,7 +323,7 @@ impl Bank {
             FaultTold::Stale(commits) => commits.get().min(self.commits(course.record.order)),
             _ => 0,
         };
-        let sent = self.sent(told, course.record.order, outcome, hidden);
+        let mut sent = self.sent(told, course.record.order, outcome, hidden);
         // The caller's side of the matter, which the passage decides.
         let event = match sent.clone().received() {
             Ok(Reply::Refunded(_)) => Event::Ok(call, None),
@@ -304,18 +338,25 @@ impl Bank {
             Err(CallError::ServerError) => Event::Info(call, Silence::ServerError),
             Err(CallError::Broken { .. }) => Event::Info(call, Silence::Broken),
         };
-        self.answered(course, event);
+        self.take_effect(course);
+        if sent.passage == Passage::Slow {
+            let record = course.record.clone();
+            sent.on_its_way = NonZero::new(record.number);
+            self.unheard.insert(record.number, Unheard { call, record, event });
+        } else {
+            self.history.record(&course.record, event);
+        }
         sent
     }
 
-    fn answered(&mut self, course: &Course, event: Event) {
+    /// What a call sets off by having had its effect, before it is answered.
+    fn take_effect(&mut self, course: &Course) {
         if !self.late.is_empty() {
             self.land_due(course);
         }
         if !self.failing.is_empty() {
             self.fail_due(course);
         }
-        self.history.record(&course.record, event);
     }
 
     /// What the bank sends, and what becomes of it on its way.
@@ -326,7 +367,7 @@ impl Bank {
         outcome: Option<Outcome>,
         hidden: u32,
     ) -> Sent {
-        let broken = |passage| Sent { answer: Err(CallError::Timeout), passage };
+        let broken = |passage| Sent { passage, ..Sent::whole(Err(CallError::Timeout)) };
         let passage = match told {
             FaultTold::Unavailable => return Sent::whole(Err(CallError::Unavailable)),
             FaultTold::Timeout => return Sent::whole(Err(CallError::Timeout)),
@@ -348,7 +389,7 @@ impl Bank {
             Some(Err(LedgerError::Failed)) => Err(CallError::ServerError),
             Some(Err(error)) => Err(CallError::Refused(error.into())),
         };
-        Sent { answer, passage }
+        Sent { passage, ..Sent::whole(answer) }
     }
 
     /// Counts a further call on an order, and lets land what was waiting for it, by attempt.

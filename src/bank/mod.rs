@@ -6,11 +6,15 @@
 
 mod delivery;
 mod shared;
+mod unheard;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use self::delivery::{Course, Failing, Late, Told};
 pub use self::shared::{BankGuard, SharedBank};
+use self::{
+    delivery::{Course, Failing, Late, Told},
+    unheard::Unheard,
+};
 use crate::{
     call::{
         AmountInput, Answer, CallError, Operation, OrderState, Payments, Refunded, Refusal,
@@ -64,6 +68,8 @@ pub struct Bank {
     open: BTreeMap<u64, Open>,
     late: Vec<Late>,
     failing: Vec<Failing>,
+    /// Answers that are on their way, by number of their call.
+    unheard: BTreeMap<u64, Unheard>,
     tokens: u64,
     now_ms: u64,
     has_ended: bool,
@@ -91,12 +97,19 @@ pub enum Arrival {
 pub struct Pending {
     token: u64,
     is_doubled: bool,
+    is_waiting: bool,
 }
 
 impl Pending {
     /// Whether it arrived twice, and [`Bank::finish_first`] can finish one of the deliveries before the other.
     pub const fn is_doubled(&self) -> bool {
         self.is_doubled
+    }
+
+    /// Whether it waits for the first refund under its key, and so has no latency of its own: it is due as soon as
+    /// [`Bank::is_decided`] says so.
+    pub const fn is_waiting(&self) -> bool {
+        self.is_waiting
     }
 }
 
@@ -145,6 +158,7 @@ impl Bank {
             open: BTreeMap::new(),
             late: Vec::new(),
             failing: Vec::new(),
+            unheard: BTreeMap::new(),
             tokens: 0,
             now_ms: 0,
             has_ended: false,
@@ -313,10 +327,13 @@ impl Bank {
     /// As the bank answers. A call that would have to wait for one that is still under way is told
     /// [`RefusalCode::InFlight`], since nobody else could finish that one meanwhile.
     pub fn call(&mut self, request: &Request<'_>) -> Answer {
-        self.send(request).received()
+        let sent = self.send(request);
+        self.delivered(&sent);
+        sent.received()
     }
 
-    /// As [`call`](Self::call), with what becomes of the answer on its way left to the face.
+    /// As [`call`](Self::call), with what becomes of the answer on its way left to the face, which also says what
+    /// became of a slow one: [`delivered`](Self::delivered) or [`abandoned`](Self::abandoned).
     pub fn send(&mut self, request: &Request<'_>) -> Sent {
         match self.begin(request) {
             Err(sent) => sent,
@@ -339,7 +356,7 @@ impl Bank {
         }
     }
 
-    /// Finishes a call that is under way.
+    /// Finishes a call that is under way; what becomes of its answer is left to the face, as by [`send`](Self::send).
     ///
     /// # Errors
     ///
@@ -369,6 +386,16 @@ impl Bank {
         has_finished
     }
 
+    /// Whether a call that waited has nothing left to execute: what it waited for has finished, and it is answered
+    /// with that.
+    pub fn is_decided(&self, pending: &Pending) -> bool {
+        match self.open.get(&pending.token) {
+            Some(Open::UnderWay(course)) => self.has_decided(course),
+            // The run has ended.
+            Some(Open::Concluded(_)) | None => true,
+        }
+    }
+
     /// Notes that whoever made a call has left: it goes on, and nobody will hear its answer.
     pub fn leave(&mut self, pending: &Pending) {
         if let Some(Open::UnderWay(course)) = self.open.get_mut(&pending.token) {
@@ -376,7 +403,7 @@ impl Bank {
         }
     }
 
-    /// Ends the run: what is under way finishes, and further calls are refused.
+    /// Ends the run: what is under way finishes, nobody stays for what is on its way, and further calls are refused.
     pub fn settle(&mut self) {
         if self.has_ended {
             return;
@@ -385,6 +412,7 @@ impl Bank {
         self.land_all();
         self.finish_all();
         self.fail_all();
+        self.abandon_all();
         self.history.note(Event::Settle);
         self.has_ended = true;
     }
@@ -469,7 +497,8 @@ impl Bank {
 
     fn keep(&mut self, course: Course) -> Pending {
         self.tokens += 1;
-        let pending = Pending { token: self.tokens, is_doubled: course.is_doubled() };
+        let (is_doubled, is_waiting) = (course.is_doubled(), course.is_waiting());
+        let pending = Pending { token: self.tokens, is_doubled, is_waiting };
         self.open.insert(pending.token, Open::UnderWay(course));
         pending
     }

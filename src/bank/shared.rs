@@ -49,6 +49,18 @@ struct Shared {
     waiting: Vec<Waker>,
 }
 
+/// What else is to be done when a call has finished.
+type Conclude = fn(&mut Bank, &Sent);
+
+impl Shared {
+    fn wake_later(&mut self, context: &Context<'_>) {
+        let waker = context.waker();
+        if !self.waiting.iter().any(|waiting| waiting.will_wake(waker)) {
+            self.waiting.push(waker.clone());
+        }
+    }
+}
+
 impl SharedBank {
     /// Puts a bank behind a lock.
     pub fn new(bank: Bank) -> Self {
@@ -66,16 +78,19 @@ impl SharedBank {
     ///
     /// As the bank answers.
     pub fn call(&self, request: &Request<'_>) -> Answer {
-        self.take_in(request).unwrap_or_else(|pending| self.wait(pending)).received()
+        let finished = self.take_in(request);
+        finished.unwrap_or_else(|pending| self.wait_and(pending, Bank::delivered)).received()
     }
 
-    /// Takes a call in and finishes it, if it need not wait, under one hold of the lock.
+    /// Takes a call in and answers it, if it need not wait, under one hold of the lock.
     fn take_in(&self, request: &Request<'_>) -> Result<Sent, Pending> {
         let mut bank = self.lock();
-        match bank.arrive(request) {
-            Arrival::Answered(sent) => Ok(sent),
-            Arrival::Pending(pending) => bank.finish(pending),
-        }
+        let sent = match bank.arrive(request) {
+            Arrival::Answered(sent) => sent,
+            Arrival::Pending(pending) => bank.finish(pending)?,
+        };
+        bank.delivered(&sent);
+        Ok(sent)
     }
 
     /// Takes a call in, as [`Bank::arrive`] does, and leaves it under way.
@@ -94,10 +109,15 @@ impl SharedBank {
 
     /// As [`finish`](Self::finish), after another thread has finished the first refund under its key if need be.
     pub fn wait(&self, pending: Pending) -> Sent {
+        self.wait_and(pending, |_, _| ())
+    }
+
+    fn wait_and(&self, pending: Pending, conclude: Conclude) -> Sent {
         let waker = Waker::from(Arc::new(Parked(thread::current())));
         let mut pending = Some(pending);
         loop {
-            match self.poll_finish(&mut pending, &mut Context::from_waker(&waker)) {
+            let mut context = Context::from_waker(&waker);
+            match self.poll_finish_and(&mut pending, &mut context, conclude) {
                 Poll::Ready(sent) => return sent,
                 Poll::Pending => thread::park(),
             }
@@ -114,23 +134,42 @@ impl SharedBank {
         pending: &mut Option<Pending>,
         context: &mut Context<'_>,
     ) -> Poll<Sent> {
+        self.poll_finish_and(pending, context, |_, _| ())
+    }
+
+    /// Finishes a call, and does the rest under the same hold of the lock.
+    fn poll_finish_and(
+        &self,
+        pending: &mut Option<Pending>,
+        context: &mut Context<'_>,
+        conclude: Conclude,
+    ) -> Poll<Sent> {
         // Not the public guard: whoever has to wait has changed nothing that others wait for.
         let mut shared = self.shared();
         let call = pending.take().expect("a call that has finished is not polled again");
         match shared.bank.finish(call) {
             Ok(sent) => {
+                conclude(&mut shared.bank, &sent);
                 drop(BankGuard { shared: Some(shared) });
                 Poll::Ready(sent)
             }
             Err(again) => {
                 *pending = Some(again);
-                let waker = context.waker();
-                if !shared.waiting.iter().any(|waiting| waiting.will_wake(waker)) {
-                    shared.waiting.push(waker.clone());
-                }
+                shared.wake_later(context);
                 Poll::Pending
             }
         }
+    }
+
+    /// Ready when a call that waits is [decided](Bank::is_decided), for a task, which is woken when it is worth asking
+    /// again.
+    pub fn poll_decided(&self, pending: &Pending, context: &mut Context<'_>) -> Poll<()> {
+        let mut shared = self.shared();
+        if shared.bank.is_decided(pending) {
+            return Poll::Ready(());
+        }
+        shared.wake_later(context);
+        Poll::Pending
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {

@@ -1,5 +1,7 @@
 //! An answer on its way.
 
+use std::num::NonZero;
+
 use super::{Answer, CallError};
 
 /// What becomes of an answer on its way to the caller.
@@ -34,18 +36,28 @@ impl Passage {
 }
 
 /// An answer that the bank has sent, and what becomes of it.
+///
+/// A slow one is [on its way](Self::is_on_its_way) until its face tells the bank that it was
+/// [delivered](crate::Bank::delivered) or [abandoned](crate::Bank::abandoned).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
     /// The answer.
     pub answer: Answer,
     /// What becomes of it.
     pub passage: Passage,
+    /// Number of the call, for as long as the history lacks its answer.
+    pub(crate) on_its_way: Option<NonZero<u64>>,
 }
 
 impl Sent {
     /// An answer that arrives.
     pub(crate) const fn whole(answer: Answer) -> Self {
-        Self { answer, passage: Passage::Whole }
+        Self { answer, passage: Passage::Whole, on_its_way: None }
+    }
+
+    /// Whether the bank was not told yet what became of it when this was sent.
+    pub const fn is_on_its_way(&self) -> bool {
+        self.on_its_way.is_some()
     }
 
     /// What the caller has in its hands.

@@ -357,6 +357,11 @@ impl Fault {
         }
     }
 
+    /// Whether the answer takes its time, and comes in the end.
+    pub const fn is_slow(self) -> bool {
+        matches!(self.told, Told::Slow)
+    }
+
     fn names() -> String {
         let named = Self::NAMED.map(|(name, _)| name);
         named

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     call::Operation,
-    history::{Armed, CallRecord, Event, History, Script},
+    history::{Armed, CallIndex, CallRecord, Event, History, Script},
     ledger::OrderIndex,
     ticket::OrderId,
 };
@@ -71,8 +71,12 @@ struct Tally<'a> {
     fired: BTreeSet<(usize, usize, Place)>,
     /// Whether a call came under the plan in force.
     has_call: bool,
-    /// Unanswered calls per order.
+    /// Calls per order that are unanswered, and not because their answer is withheld.
     unanswered: Vec<u32>,
+    /// Calls whose answer takes its time once they have had their effect.
+    slow: BTreeSet<CallIndex>,
+    /// Of these, those that have had it and are not answered.
+    withheld: BTreeSet<CallIndex>,
     overlapped: BTreeSet<OrderIndex>,
 }
 
@@ -89,6 +93,8 @@ impl<'a> Tally<'a> {
             // Of a history that is cut it cannot be told.
             has_call: history.is_cut(),
             unanswered: vec![0; orders],
+            slow: BTreeSet::new(),
+            withheld: BTreeSet::new(),
             overlapped: BTreeSet::new(),
         }
     }
@@ -108,10 +114,20 @@ impl<'a> Tally<'a> {
                 // A stale read doubles only if it hid something.
                 self.has_met_doubling |=
                     matches!(event, Event::Ok(_, Some(shown)) if shown.hidden > 0);
-                let unanswered = &mut self.unanswered[self.history.call(*call).order.get()];
-                *unanswered = unanswered.saturating_sub(1);
+                if !self.withheld.remove(call) {
+                    self.answered(*call);
+                }
+            }
+            Event::Commit(call, 1, _) | Event::Replay(call, 1, _) | Event::Refuse(call, 1, _) => {
+                self.took_effect(*call);
+            }
+            Event::Arrive(call, _) if self.history.call(*call).operation == Operation::GetOrder => {
+                self.took_effect(*call);
             }
             Event::Fault(call, fault) => {
+                if fault.is_slow() {
+                    self.slow.insert(*call);
+                }
                 let record = self.history.call(*call);
                 self.has_met_doubling |=
                     record.operation == Operation::Refund && fault.is_doubling();
@@ -122,6 +138,19 @@ impl<'a> Tally<'a> {
             Event::Plan(change) => self.change_plan(&change.armed),
             _ => {}
         }
+    }
+
+    /// From here on the answer to a slow call is withheld.
+    fn took_effect(&mut self, call: CallIndex) {
+        if self.slow.remove(&call) {
+            self.withheld.insert(call);
+            self.answered(call);
+        }
+    }
+
+    fn answered(&mut self, call: CallIndex) {
+        let unanswered = &mut self.unanswered[self.history.call(call).order.get()];
+        *unanswered = unanswered.saturating_sub(1);
     }
 
     /// Takes in what another plan arms. One under which no call came has held nothing ready for any.

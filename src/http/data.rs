@@ -18,12 +18,13 @@ use super::{
     connection::{Link, Lost},
     headers::{check_type, idempotency_key},
     openapi,
+    outgoing::Outgoing,
     routes::{self, Resource, Target},
     run::{Run, Runs},
     wire::{self, Body, JSON, Problem},
 };
 use crate::{
-    call::{self, AmountInput, CallError, Operation, Passage, Refusal, RefusalCode, Sent},
+    call::{self, AmountInput, CallError, Operation, Passage, Refusal, RefusalCode},
     fault::{LostReply, PlanSettings, Truncation},
     ledger::Caller,
     money::shorten,
@@ -78,8 +79,8 @@ async fn answer(
         Resource::Order => {
             let mut request = call::Request::get_order(order);
             request.caller = caller(&head.headers);
-            let (sent, settings) = run.call(&request).await;
-            deliver(sent, &settings, link).await
+            let (outgoing, settings) = run.call(&request).await;
+            deliver(outgoing, &settings, link).await
         }
         Resource::Refunds => match read_body(body, link, BODY_MAX).await {
             Ok(body) => refund(&run, order, &head.headers, &body, link).await,
@@ -122,12 +123,16 @@ async fn refund(
         key: key.as_deref(),
         caller: caller(headers),
     };
-    let (sent, settings) = run.call(&request).await;
-    deliver(sent, &settings, link).await
+    let (outgoing, settings) = run.call(&request).await;
+    deliver(outgoing, &settings, link).await
 }
 
 /// Sends an answer, or loses it on its way.
-async fn deliver(sent: Sent, settings: &PlanSettings, link: &Link) -> Result<Response<Body>, Lost> {
+async fn deliver(
+    Outgoing { sent, witness }: Outgoing,
+    settings: &PlanSettings,
+    link: &Link,
+) -> Result<Response<Body>, Lost> {
     let is_lost = sent.answer == Err(CallError::Timeout);
     match sent.passage {
         Passage::Whole if is_lost => match settings.lost_reply {
@@ -144,7 +149,9 @@ async fn deliver(sent: Sent, settings: &PlanSettings, link: &Link) -> Result<Res
         Passage::Slow => {
             let slow = Duration::from_millis(settings.slow_ms);
             tokio::time::sleep(slow / 2).await;
-            return Ok(wire::answer(sent.answer, settings).map(|body| body.dribble(slow / 2)));
+            return Ok(
+                wire::answer(sent.answer, settings).map(|body| body.dribble(slow / 2, witness))
+            );
         }
         Passage::Hang => tokio::time::sleep(HANG_MAX).await,
         Passage::Closed => {}

@@ -15,6 +15,7 @@ mod control;
 mod data;
 mod headers;
 mod openapi;
+mod outgoing;
 mod reply;
 mod routes;
 mod run;

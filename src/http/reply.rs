@@ -12,7 +12,7 @@ use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-use super::connection::Lost;
+use super::{connection::Lost, outgoing::Witness};
 
 /// Pieces that a slow body comes in.
 const PIECES: usize = 4;
@@ -25,6 +25,8 @@ pub(super) struct Body {
     length: Option<u64>,
     end: End,
     pause: Option<Pause>,
+    /// Told before the last piece leaves.
+    witness: Option<Witness>,
 }
 
 /// How a body ends.
@@ -61,12 +63,13 @@ impl Body {
             pieces: VecDeque::from([half]),
             length,
             end: End::Cut { is_flushed: false },
-            pause: None,
+            ..Self::default()
         }
     }
 
-    /// This body in pieces, with a wait before each but the first; the waits come to `time`.
-    pub(super) fn dribble(mut self, time: Duration) -> Self {
+    /// This body in pieces, with a wait before each but the first; the waits come to `time`, and before the last piece
+    /// the witness is told.
+    pub(super) fn dribble(mut self, time: Duration, witness: Option<Witness>) -> Self {
         let bytes = self.pieces.pop_front().unwrap_or_default();
         let size = bytes.len().div_ceil(PIECES).max(1);
         self.pieces = (0..bytes.len())
@@ -76,6 +79,7 @@ impl Body {
         let pauses = u32::try_from(self.pieces.len().saturating_sub(1)).unwrap_or(u32::MAX).max(1);
         let sleep = Box::pin(tokio::time::sleep(Duration::ZERO));
         self.pause = Some(Pause { sleep, length: time / pauses });
+        self.witness = witness;
         self
     }
 }
@@ -94,6 +98,11 @@ impl HttpBody for Body {
             pause.sleep.as_mut().reset(next);
         }
         if let Some(piece) = self.pieces.pop_front() {
+            if self.pieces.is_empty()
+                && let Some(witness) = self.witness.take()
+            {
+                witness.delivered();
+            }
             return Poll::Ready(Some(Ok(Frame::data(piece))));
         }
         match self.end {

@@ -2,7 +2,7 @@
 //!
 //! A call arrives and, without latency, finishes under one hold of the lock: nothing is awaited between
 //! the decision and the commit. With latency its work is a task of its own, which outlives its client; of a call
-//! that is delivered twice at once, each delivery is one.
+//! that is delivered twice at once, each delivery is one. What waits for another call has no latency of its own.
 
 use std::{
     collections::BTreeMap,
@@ -16,6 +16,7 @@ use tokio::{
     time::Instant,
 };
 
+use super::outgoing::Outgoing;
 use crate::{
     bank::{Arrival, Bank, Pending},
     call::{CallError, Request, Sent},
@@ -146,6 +147,11 @@ impl Run {
         result
     }
 
+    /// Where the run's clock stands.
+    pub(super) fn now(&self) -> Duration {
+        self.books().now()
+    }
+
     /// Moves the clock on; returns where it stands.
     pub(super) fn advance(&self, by: Duration) -> u64 {
         {
@@ -157,22 +163,27 @@ impl Run {
     }
 
     /// Makes a call; says also how the bank behaves.
-    pub(super) async fn call(self: &Arc<Self>, request: &Request<'_>) -> (Sent, PlanSettings) {
+    pub(super) async fn call(self: &Arc<Self>, request: &Request<'_>) -> (Outgoing, PlanSettings) {
         let (taken, settings) = self.take_in(request);
-        let sent = match taken {
-            Taken::Answered(sent) => sent,
+        let slow = Duration::from_millis(settings.slow_ms);
+        let outgoing = match taken {
+            Taken::Answered(sent) => Outgoing::new(self, sent, slow),
             Taken::Withheld(sent, due) => {
+                let latency = Duration::from_millis(settings.latency_ms);
+                let outgoing = Outgoing::new(self, sent, latency.saturating_add(slow));
                 self.wait_until(due).await;
-                sent
+                outgoing
             }
             Taken::UnderWay(pending, due) => {
                 let (sender, receiver) = oneshot::channel();
-                tokio::spawn(Arc::clone(self).carry_out(pending, due, sender));
+                tokio::spawn(Arc::clone(self).carry_out(pending, due, slow, sender));
                 // The task is dropped unfinished only with the whole runtime, and this one with it.
-                receiver.await.unwrap_or_else(|_| Sent::whole(Err(CallError::Timeout)))
+                let lost =
+                    |_| Outgoing { sent: Sent::whole(Err(CallError::Timeout)), witness: None };
+                receiver.await.unwrap_or_else(lost)
             }
         };
-        (sent, settings)
+        (outgoing, settings)
     }
 
     fn take_in(&self, request: &Request<'_>) -> (Taken, PlanSettings) {
@@ -208,25 +219,29 @@ impl Run {
         self: Arc<Self>,
         mut pending: Pending,
         due: Duration,
-        client: oneshot::Sender<Sent>,
+        slow: Duration,
+        client: oneshot::Sender<Outgoing>,
     ) {
         if pending.is_doubled() {
+            let is_waiting = pending.is_waiting();
             let first = tokio::spawn(Arc::clone(&self).carry_out_first(pending, due));
-            self.wait_until(due).await;
+            if !is_waiting {
+                self.wait_until(due).await;
+            }
             // Whichever of the two wakes first, the second delivery finishes after the first.
             let Ok(again) = first.await else { return };
             pending = again;
         } else {
-            self.wait_until(due).await;
+            self.wait_until_due(&pending, due).await;
         }
         let finish = |books: &mut Books, pending| books.finish(pending, client.is_closed());
         let sent = self.as_soon_as_possible(pending, finish).await;
-        let _left = client.send(sent);
+        let _left = client.send(Outgoing::new(&self, sent, slow));
     }
 
     /// Finishes the first of two deliveries when it is due.
     async fn carry_out_first(self: Arc<Self>, pending: Pending, due: Duration) -> Pending {
-        self.wait_until(due).await;
+        self.wait_until_due(&pending, due).await;
         self.as_soon_as_possible(pending, |books, pending| {
             if books.bank.finish_first(&pending) { Ok(pending) } else { Err(pending) }
         })
@@ -254,8 +269,30 @@ impl Run {
         }
     }
 
+    /// Waits until the latency of a call is over; what waits for another call has none.
+    async fn wait_until_due(&self, pending: &Pending, due: Duration) {
+        if !pending.is_waiting() {
+            return self.wait_until(due).await;
+        }
+        tokio::select! {
+            () = self.wait_until(due) => {}
+            () = self.wait_until_decided(pending) => {}
+        }
+    }
+
+    async fn wait_until_decided(&self, pending: &Pending) {
+        loop {
+            // Taken before the look at the bank, so that no finish in between is missed.
+            let finished = self.finished.notified();
+            if self.books().bank.is_decided(pending) {
+                return;
+            }
+            finished.await;
+        }
+    }
+
     /// Waits until a time on the run's clock, or until the run ends.
-    async fn wait_until(&self, due: Duration) {
+    pub(super) async fn wait_until(&self, due: Duration) {
         loop {
             // Taken before the look at the clock, so that no move in between is missed.
             let hurried = self.hurried.notified();

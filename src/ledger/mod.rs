@@ -115,6 +115,11 @@ impl Delivery {
     pub(crate) fn pending(self) -> Self {
         Self { is_pending: true, ..self }
     }
+
+    /// Whether it executes nothing: it waits for the delivery that holds its key.
+    pub(crate) const fn is_waiting(&self) -> bool {
+        matches!(self.part, Part::Waits(_))
+    }
 }
 
 /// What a delivery has to do with its key.
@@ -128,6 +133,17 @@ enum Part {
     Races(KeyIndex),
     /// Waits for the delivery that holds it.
     Waits(KeyIndex),
+}
+
+/// What has become of a delivery that another one waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// It is not finished.
+    Unfinished,
+    /// It was refused, and the key is free again.
+    Released,
+    /// It bound the key.
+    Bound,
 }
 
 /// How a delivery was received.
@@ -260,6 +276,16 @@ impl Ledger {
             }
         };
         stands.then_some(index)
+    }
+
+    /// What has become of the delivery that another one waits for, if it waits for any.
+    pub(crate) fn awaited(&self, delivery: &Delivery) -> Option<Awaited> {
+        let Part::Waits(index) = delivery.part else { return None };
+        Some(match self.keys.record(index).state {
+            KeyState::Reserved | KeyState::Raced => Awaited::Unfinished,
+            KeyState::Released(_) => Awaited::Released,
+            KeyState::Bound(_) | KeyState::Failed(_) => Awaited::Bound,
+        })
     }
 
     /// Ends a delivery: money, key and reply in one step.

@@ -2,7 +2,7 @@
 //!
 //! A call arrives when the service is called, not when its future is first polled; without latency it
 //! finishes under the same hold of the lock, and its future is ready. Where it has to wait, its work is a
-//! task of its own, which outlives its caller.
+//! task of its own, which outlives its caller. What waits for another call has no latency of its own.
 
 use std::{
     future::{Future, poll_fn},
@@ -97,6 +97,7 @@ impl BankRequest {
 ///
 /// A call takes the plan's `latency_ms`, and a slow answer its `slow_ms`, on tokio's clock; where neither
 /// applies and no refund under the same key is in flight, the future is ready and no runtime is needed.
+/// Of whoever does not stay for a slow answer the history says, when it would have been there, that the caller left.
 /// The run's own clock stands still, as in process: [`Bank::advance`] moves it.
 ///
 /// # Examples
@@ -214,14 +215,34 @@ async fn carry_out(
             sent
         }
         Taken::UnderWay(pending) => {
-            pass(settings.latency_ms).await;
+            until_due(&bank, &pending, settings.latency_ms).await;
             finish(&bank, pending, &caller).await
         }
     };
     if sent.passage == Passage::Slow {
         pass(settings.slow_ms).await;
     }
+    if sent.is_on_its_way() {
+        // Before it is there, so that whatever the caller sends next comes after it.
+        let mut bank = bank.lock();
+        if caller.is_closed() {
+            bank.abandoned(&sent);
+        } else {
+            bank.delivered(&sent);
+        }
+    }
     let _left = caller.send(sent.received());
+}
+
+/// Waits until the latency of a call is over; what waits for another call has none.
+async fn until_due(bank: &SharedBank, pending: &Pending, latency_ms: u64) {
+    if !pending.is_waiting() {
+        return pass(latency_ms).await;
+    }
+    tokio::select! {
+        () = pass(latency_ms) => {}
+        () = poll_fn(|context| bank.poll_decided(pending, context)) => {}
+    }
 }
 
 async fn finish(bank: &SharedBank, pending: Pending, caller: &oneshot::Sender<Answer>) -> Sent {

@@ -77,14 +77,17 @@ fn alone(order: &Order) -> Ticket {
     .unwrap()
 }
 
-#[test]
-fn threads_change_nothing() {
+/// As many orders as there are threads.
+fn many_orders() -> Ticket {
     let orders: Vec<String> =
         (1..=64).map(|order| format!(r#"{{"id": "A-{order}", "amount": "{order}.50"}}"#)).collect();
     let orders = orders.join(",");
-    let ticket =
-        Ticket::parse(&format!(r#"{{"version": 1, "currency": "EUR", "orders": [{orders}]}}"#))
-            .unwrap();
+    Ticket::parse(&format!(r#"{{"version": 1, "currency": "EUR", "orders": [{orders}]}}"#)).unwrap()
+}
+
+#[test]
+fn threads_change_nothing() {
+    let ticket = many_orders();
     // The keys of one agent would be another's: `keyed` numbers its calls, and here each order has an agent.
     for design in [Design::ModelOnly, Design::Retries, Design::BusinessKey] {
         for seed in 1..=5 {
@@ -115,7 +118,7 @@ fn threads_change_nothing() {
 mod over_http {
     //! The same over the wire, where answers are really cut short and connections really broken.
 
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use badbank::{
         call::{CallError, OrderState, Refunded},
@@ -123,7 +126,10 @@ mod over_http {
         money::Amount,
     };
 
-    use super::{Bank, Design, Evidence, Outcome, Payments, Plan, Ticket, evidence, plan, run};
+    use super::{
+        Bank, Design, Evidence, Outcome, Payments, Plan, Ticket, alone, evidence, many_orders,
+        plan, run,
+    };
     use crate::support::{TestServer, scripted, ticket};
 
     /// Somebody who listens to what a bank answers.
@@ -230,6 +236,47 @@ mod over_http {
         }
         // Ten faults on reads and seventeen on refunds are all that the plan has.
         assert_eq!(met.len(), 27, "{met:?}");
+    }
+
+    /// What happened to each order, in turn; the numbers of calls tell how orders mingled, and are left out.
+    fn by_order(bank: &Bank) -> BTreeMap<String, Vec<serde_json::Value>> {
+        let mut orders: BTreeMap<String, Vec<serde_json::Value>> = BTreeMap::new();
+        for line in bank.history().to_string().lines().skip(1) {
+            let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+            let order = line["order"].as_str().unwrap_or_default().to_owned();
+            line["seq"].take();
+            line["call"].take();
+            orders.entry(order).or_default().push(line);
+        }
+        orders
+    }
+
+    #[test]
+    fn neither_do_clients_at_the_same_time() {
+        let server = TestServer::start();
+        let ticket = many_orders();
+        let (design, seed) = (Design::BusinessKey, 3);
+        let mut bank = Bank::open(&ticket, plan(seed));
+        for order in ticket.orders() {
+            run(design, &alone(order), &mut bank, seed);
+        }
+        let expected = (evidence(&mut bank, ""), by_order(&bank));
+        for threads in [1, 4, 64] {
+            let handle = server.open(&ticket, plan(seed));
+            std::thread::scope(|scope| {
+                for orders in ticket.orders().chunks(ticket.orders().len() / threads) {
+                    let mut client = Client::new(&handle.url()).unwrap();
+                    scope.spawn(move || {
+                        for order in orders {
+                            run(design, &alone(order), &mut client, seed);
+                        }
+                    });
+                }
+            });
+            let found = handle.with_bank(|bank| (evidence(bank, ""), by_order(bank)));
+            assert_eq!(found, expected, "{threads} threads");
+        }
+        assert!(expected.0.log.contains(" slow\n"), "{}", expected.0.log);
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod recovery;
 mod report_cases;
 #[cfg(feature = "http")]
 mod service;
+mod slow;
 mod stream;
 #[cfg(feature = "http")]
 mod support;

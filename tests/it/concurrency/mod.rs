@@ -136,6 +136,49 @@ fn the_first_of_two_deliveries_waits_for_the_call_that_has_its_key() {
     assert_eq!(held(&bank, "A-1"), ["25.00"]);
 }
 
+#[test]
+fn what_waits_is_decided_when_the_first_has_finished_unless_it_has_to_execute_after_all() {
+    // The first asks for so much and more than is left is refused; the repeat meets the fault.
+    for (amount, fault, is_decided) in [
+        ("25.00", "timeout", true),
+        ("25.00", "duplicate", true),
+        ("25.00", "twice_overlapping+reply", true),
+        ("99.00", "timeout", true),
+        ("99.00", "twice_overlapping+reply", true),
+        // Its second delivery will find the key free.
+        ("99.00", "duplicate", false),
+    ] {
+        let trial = Trial::orders(ONE).script("A-1 refund #2", fault.parse().unwrap());
+        let mut bank = trial.reject().open();
+        let first = pending(bank.arrive(&keyed(amount)));
+        let repeat = pending(bank.arrive(&keyed("25.00")));
+        assert_eq!((first.is_waiting(), repeat.is_waiting()), (false, true), "{fault}");
+        assert!(!bank.is_decided(&first) && !bank.is_decided(&repeat), "{fault}");
+        bank.finish(first).unwrap();
+        assert_eq!(bank.is_decided(&repeat), is_decided, "{amount} {fault}");
+        bank.settle();
+        assert!(bank.is_decided(&repeat), "{amount} {fault}");
+    }
+}
+
+#[test]
+fn what_executes_something_itself_waits_for_nobody() {
+    for (dedupe, key, fault) in [
+        (Dedupe::Off, "k", "timeout"),
+        (Dedupe::Racy, "k", "twice_overlapping+reply"),
+        (Dedupe::FirstReply, "another", "twice_overlapping+reply"),
+        // It fails inside, whatever becomes of the first.
+        (Dedupe::FirstReply, "k", "stored_error"),
+    ] {
+        let trial = Trial::orders(ONE).script("A-1 refund #2", fault.parse().unwrap());
+        let mut bank = trial.dedupe(dedupe).open();
+        let first = pending(bank.arrive(&keyed("25.00")));
+        let second = pending(bank.arrive(&Request::refund("A-1", "25.00".into(), Some(key))));
+        bank.finish(first).unwrap();
+        assert!(!second.is_waiting() && !bank.is_decided(&second), "{dedupe:?} {fault}");
+    }
+}
+
 /// Case keys-07, runvendo/vendo#1297: look-up and store were two steps, so two requests with one key both ran,
 /// and a loser was told of a conflict after its write had been made.
 #[test]

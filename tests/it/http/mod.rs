@@ -15,4 +15,6 @@ mod refusals;
 mod refused_by_control;
 mod secrets;
 mod server;
+mod slow;
 mod unread;
+mod waiting;

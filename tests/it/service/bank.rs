@@ -12,7 +12,8 @@ use badbank::{
     call::{CallError, Reply, Request},
     fault::{Plan, PlanSettings},
     grade::Cause,
-    ledger::Dedupe,
+    ledger::{Dedupe, OverRefund},
+    money::Amount,
     service::{BankRequest, BankService},
 };
 use tokio::time::Instant;
@@ -141,6 +142,43 @@ async fn a_repeat_in_flight_is_answered_with_the_first_under_every_store_that_re
     let (first, second) = (service.call(refund(Some("k"))), service.call(refund(Some("k"))));
     assert_eq!((number(first.await), number(second.await)), ((1, false), (2, false)));
     assert_eq!(causes(&bank.lock().grade("")), [Cause::RacyDedupe]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeat_is_answered_when_the_first_is_whatever_its_own_latency() {
+    let later = Duration::from_millis(80);
+    for fault in ["duplicate", "twice_overlapping+reply", "slow"] {
+        let plan = scripted(&[("A-1 refund #2", fault)]);
+        let settings = PlanSettings { slow_ms: 0, ..*plan.settings() };
+        let (bank, mut service) = slow_bank(plan.with_settings(settings));
+        let start = Instant::now();
+        let first = service.call(refund(Some("k")));
+        tokio::time::sleep(later).await;
+        let second = service.call(refund(Some("k")));
+        assert_eq!(number(second.await), (1, true), "{fault}");
+        assert_eq!(start.elapsed(), LATENCY, "{fault}");
+        assert_eq!(number(first.await), (1, false), "{fault}");
+        assert_eq!(held(&bank.lock(), "A-1"), ["42.50"], "{fault}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeat_that_has_to_execute_after_all_has_its_latency_from_its_arrival_on() {
+    let plan = scripted(&[("A-1 refund #2", "duplicate")]).over_refund(OverRefund::Reject);
+    let (bank, mut service) = slow_bank(plan);
+    let id = "A-1".parse().unwrap();
+    let start = Instant::now();
+    let too_much = BankRequest::refund(&id, Amount::from_minor(9900).unwrap(), Some("k"));
+    let first = service.call(too_much);
+    tokio::time::sleep(Duration::from_millis(80)).await;
+    let second = service.call(refund(Some("k")));
+    assert!(matches!(first.await, Err(CallError::Refused(_))));
+    assert_eq!(start.elapsed(), LATENCY);
+    // Its first delivery is refused as what it waited for; its second finds the key free, and pays.
+    assert_eq!(held(&bank.lock(), "A-1"), [""; 0]);
+    assert!(matches!(second.await, Err(CallError::Refused(_))));
+    assert_eq!(start.elapsed(), Duration::from_millis(180));
+    assert_eq!(held(&bank.lock(), "A-1"), ["42.50"]);
 }
 
 #[tokio::test(start_paused = true)]

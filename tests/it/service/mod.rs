@@ -7,6 +7,7 @@ mod foreign;
 mod harness;
 mod inject;
 mod ledger;
+mod slow;
 
 use badbank::{
     Ticket,
