@@ -78,16 +78,6 @@ pub(super) struct Failing {
     call: CallIndex,
     record: CallRecord,
     refund: u32,
-    /// Further calls on its order until it fails.
-    due_after: u32,
-}
-
-/// A call whose delivery is still out.
-#[derive(Clone, Debug)]
-pub(super) struct Late {
-    course: Course,
-    /// Further calls on its order until it arrives.
-    due_after: u32,
 }
 
 impl Course {
@@ -151,7 +141,8 @@ impl Bank {
             Commit::Late(calls) => {
                 let answer = self.conclude(&course, None);
                 course.told = Told::Answered;
-                self.late.push(Late { course, due_after: calls.get() });
+                let record = course.record.clone();
+                self.late.put(&record, calls.get(), course);
                 return Err(answer);
             }
             Commit::Accepted(calls) => course.fails_after = Some(calls.get()),
@@ -219,7 +210,11 @@ impl Bank {
             (course.fails_after, outcome)
         {
             let (call, record) = (course.call, course.record.clone());
-            self.failing.push(Failing { call, record, refund: receipt.number, due_after });
+            self.failing.put(
+                &course.record,
+                due_after,
+                Failing { call, record, refund: receipt.number },
+            );
         }
         Some(sent)
     }
@@ -351,11 +346,11 @@ impl Bank {
 
     /// What a call sets off by having had its effect, before it is answered.
     fn take_effect(&mut self, course: &Course) {
-        if !self.late.is_empty() {
-            self.land_due(course);
+        for late in self.late.due(&course.record) {
+            self.land(late);
         }
-        if !self.failing.is_empty() {
-            self.fail_due(course);
+        for failing in self.failing.due(&course.record) {
+            self.revert(&failing);
         }
     }
 
@@ -392,43 +387,9 @@ impl Bank {
         Sent { passage, ..Sent::whole(answer) }
     }
 
-    /// Counts a further call on an order, and lets land what was waiting for it, by attempt.
-    fn land_due(&mut self, further: &Course) {
-        for late in &mut self.late {
-            if late.course.record.order == further.record.order
-                && late.course.record.number < further.record.number
-            {
-                late.due_after -= 1;
-            }
-        }
-        let mut due: Vec<Course> =
-            self.late.extract_if(.., |late| late.due_after == 0).map(|late| late.course).collect();
-        due.sort_by_key(|course| course.record.attempt);
-        for course in due {
-            self.land(course);
-        }
-    }
-
-    /// Counts a further call on an order, and lets fail what was waiting for it, in the order of the calls.
-    fn fail_due(&mut self, further: &Course) {
-        for failing in &mut self.failing {
-            if failing.record.order == further.record.order
-                && failing.record.number < further.record.number
-            {
-                failing.due_after -= 1;
-            }
-        }
-        let mut due: Vec<Failing> =
-            self.failing.extract_if(.., |failing| failing.due_after == 0).collect();
-        due.sort_by_key(|failing| failing.record.number);
-        for failing in &due {
-            self.revert(failing);
-        }
-    }
-
     /// Lets everything fail that was only accepted.
     pub(super) fn fail_all(&mut self) {
-        let mut rest = std::mem::take(&mut self.failing);
+        let mut rest = self.failing.take();
         rest.sort_by_key(|failing| (failing.record.order, failing.refund));
         for failing in &rest {
             self.revert(failing);
@@ -442,8 +403,7 @@ impl Bank {
 
     /// Lets everything land that is still out, by order and attempt.
     pub(super) fn land_all(&mut self) {
-        let mut rest: Vec<Course> =
-            std::mem::take(&mut self.late).into_iter().map(|late| late.course).collect();
+        let mut rest = self.late.take();
         rest.sort_by(|one, other| {
             let id = |course: &Course| self.ledger.account(course.record.order).id();
             id(one).cmp(id(other)).then(one.record.attempt.cmp(&other.record.attempt))
@@ -499,7 +459,7 @@ impl Bank {
     fn unsettled(&self, order: OrderIndex, shown: usize) -> Vec<(u32, RefundStatus)> {
         let failed = self.ledger.account(order).failed().iter();
         let failed = failed.map(|number| (*number, RefundStatus::Failed));
-        let pending = self.failing.iter().filter(|failing| failing.record.order == order);
+        let pending = self.failing.of(order);
         let pending = pending.map(|failing| (failing.refund, RefundStatus::Pending));
         let mut unsettled: Vec<_> =
             failed.chain(pending).filter(|(number, _)| *number as usize <= shown).collect();

@@ -5,6 +5,8 @@
 //! I/O, clock or lock; [`SharedBank`] is the same for threads.
 
 mod delivery;
+mod door;
+mod later;
 mod shared;
 mod unheard;
 
@@ -12,21 +14,19 @@ use std::{collections::BTreeMap, time::Duration};
 
 pub use self::shared::{BankGuard, SharedBank};
 use self::{
-    delivery::{Course, Failing, Late, Told},
+    delivery::{Course, Failing, Told},
+    later::Later,
     unheard::Unheard,
 };
 use crate::{
-    call::{
-        AmountInput, Answer, CallError, Operation, OrderState, Payments, Refunded, Refusal,
-        RefusalCode, Reply, Request, Sent,
-    },
+    call::{AmountInput, Answer, CallError, OrderState, Payments, Refunded, Reply, Request, Sent},
     fault::{FaultLog, Injector, Plan},
     grade::{Evidence, Grade},
-    history::{Armed, CallRecord, EVENTS_MAX, Event, Header, History, PlanChange, TurnedAway},
-    ledger::{IdempotencyKey, Ledger, OrderIndex},
-    money::{Amount, shorten},
+    history::{Armed, EVENTS_MAX, Event, Header, History, PlanChange},
+    ledger::Ledger,
+    money::Amount,
     seed::Seed,
-    ticket::{OrderId, Ticket},
+    ticket::Ticket,
 };
 
 /// A payments backend that fails on purpose.
@@ -66,8 +66,9 @@ pub struct Bank {
     history: History,
     attempts: Vec<[u32; 2]>,
     open: BTreeMap<u64, Open>,
-    late: Vec<Late>,
-    failing: Vec<Failing>,
+    /// Calls whose delivery is still out.
+    late: Later<Course>,
+    failing: Later<Failing>,
     /// Answers that are on their way, by number of their call.
     unheard: BTreeMap<u64, Unheard>,
     tokens: u64,
@@ -132,13 +133,6 @@ pub enum PlanChangeError {
     RunEnded,
 }
 
-/// A request that was found well-formed.
-struct Checked {
-    order: OrderIndex,
-    amount: Option<Amount>,
-    key: Option<IdempotencyKey>,
-}
-
 impl Bank {
     /// A bank at the start of a run of `ticket` under `plan`.
     pub fn open(ticket: &Ticket, plan: Plan) -> Self {
@@ -156,8 +150,8 @@ impl Bank {
             history: History::new(Header::new(ticket, &plan), events_max),
             attempts: vec![[0; 2]; ticket.orders().len()],
             open: BTreeMap::new(),
-            late: Vec::new(),
-            failing: Vec::new(),
+            late: Later::default(),
+            failing: Later::default(),
             unheard: BTreeMap::new(),
             tokens: 0,
             now_ms: 0,
@@ -325,7 +319,7 @@ impl Bank {
     /// # Errors
     ///
     /// As the bank answers. A call that would have to wait for one that is still under way is told
-    /// [`RefusalCode::InFlight`], since nobody else could finish that one meanwhile.
+    /// [`RefusalCode::InFlight`](crate::call::RefusalCode::InFlight), since nobody else could finish that one meanwhile.
     pub fn call(&mut self, request: &Request<'_>) -> Answer {
         let sent = self.send(request);
         self.delivered(&sent);
@@ -432,67 +426,6 @@ impl Bank {
     /// The grade of a settled copy; the run goes on.
     pub fn preview(&self) -> Grade {
         self.clone().grade("")
-    }
-
-    /// Refuses a request that a face could not make a call of.
-    pub fn turn_away(
-        &mut self,
-        operation: Option<Operation>,
-        order: Option<&str>,
-        code: RefusalCode,
-    ) {
-        if self.has_ended {
-            return;
-        }
-        let order = order.and_then(|order| OrderId::new(order).ok());
-        self.history.turn_away(TurnedAway { code, operation, order });
-    }
-
-    fn begin(&mut self, request: &Request<'_>) -> Result<Course, Sent> {
-        if self.has_ended {
-            let refusal =
-                Refusal::new(RefusalCode::RunEnded, "the run has ended; it takes no further calls");
-            return Err(Sent::whole(Err(refusal.into())));
-        }
-        let checked = self.check(request).map_err(|refusal| {
-            self.turn_away(Some(request.operation), Some(request.order), refusal.code);
-            Sent::whole(Err(refusal.into()))
-        })?;
-        let Checked { order, amount, key } = checked;
-        let operation = request.operation;
-        let attempt = &mut self.attempts[order.get()][operation as usize];
-        *attempt += 1;
-        let attempt = *attempt;
-        let fault = self.injector.decide(operation, order, attempt);
-        let number = self.history.call_count() + 1;
-        let caller = request.caller;
-        let record = CallRecord { number, operation, order, attempt, amount, key, caller };
-        let call = self.history.invoke(&record, fault);
-        self.dispatch(Course::new(call, record, fault), fault)
-    }
-
-    /// Checks a request in the order of the design: key, order, amount, currency.
-    fn check(&self, request: &Request<'_>) -> Result<Checked, Refusal> {
-        let is_refund = request.operation == Operation::Refund;
-        let key = request.key.filter(|_| is_refund).map(IdempotencyKey::new).transpose()?;
-        let order = self.ledger.find(request.order).ok_or_else(|| {
-            let detail = format!("the ticket has no order `{}`", shorten(request.order));
-            Refusal::new(RefusalCode::UnknownOrder, detail)
-        })?;
-        let currency = self.ledger.account(order).currency();
-        let amount = match request.amount {
-            _ if !is_refund => None,
-            Some(AmountInput::Exact(amount)) => Some(amount),
-            Some(AmountInput::Text(text)) => Some(Amount::parse(text, currency)?),
-            None => Some(Amount::parse("", currency)?),
-        };
-        match request.currency {
-            Some(named) if is_refund && named != currency.code() => {
-                let detail = format!("the order is in {currency}, not in `{}`", shorten(named));
-                Err(Refusal::new(RefusalCode::CurrencyMismatch, detail))
-            }
-            _ => Ok(Checked { order, amount, key }),
-        }
     }
 
     fn keep(&mut self, course: Course) -> Pending {

@@ -439,3 +439,23 @@ fn a_late_one_is_judged_by_the_ledger_like_any_other() {
     assert!(happened(bank.history()).ends_with("arrive commit land refuse(already_refunded) ok"));
     assert_eq!(paid(&bank), 1);
 }
+
+/// Each call that counted for what is out on other orders would make this a matter of minutes.
+#[test]
+fn what_is_out_on_other_orders_costs_a_call_nothing() {
+    const ORDERS: usize = 30_000;
+    let orders: Vec<String> =
+        (0..ORDERS).map(|n| format!(r#"{{"id": "A-{n}", "amount": "1.00"}}"#)).collect();
+    let ticket = Trial::orders(&orders.join(",")).open().ticket().clone();
+    for fault in ["late(3)", "accepted_then_failed(3)"] {
+        let rules = format!(r#"[{{"on": "refund", "fault": "{fault}", "rate": 1}}]"#);
+        let plan = Plan::parse(&format!(r#"{{"version": 1, "rules": {rules}}}"#)).unwrap();
+        let mut bank = Trial::new(ticket.clone(), plan).open();
+        for order in ticket.orders() {
+            let _lost_or_pending = bank.refund(order.id(), order.amount(), None);
+        }
+        bank.settle();
+        let paid = bank.ledger().accounts().iter().map(|account| account.refunds().len());
+        assert_eq!(paid.sum::<usize>(), ORDERS, "{fault}");
+    }
+}
