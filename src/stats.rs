@@ -204,6 +204,15 @@ mod tests {
     }
 
     #[test]
+    fn a_p_value_too_small_for_a_float_has_a_logarithm() {
+        assert!((10_f64.powf(mcnemar_log10(6, 2)) - 0.289_062_5).abs() < 1e-12);
+        assert!(
+            (mcnemar_log10(1, 2000) - (2002.0_f64.log10() - 2000.0 * 2.0_f64.log10())).abs() < 1e-9
+        );
+        assert!(mcnemar_log10(5, 5).abs() < 1e-15);
+    }
+
+    #[test]
     fn mcnemar_agrees_with_the_binomial_distribution() {
         use statrs::distribution::{Binomial, DiscreteCDF as _};
 

@@ -121,6 +121,7 @@ impl Totals {
 }
 
 /// To six places.
+#[allow(clippy::float_arithmetic, reason = "this is where digits are cut off")]
 fn round(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }

@@ -207,9 +207,10 @@ impl Way {
 
     /// Refunds that the agent writes, worked out.
     fn written_on(self, failing: u32) -> u32 {
-        match self.recovers(failing) {
-            true => (failing + 1).div_ceil(self.design.retry().attempts_max),
-            false => AGENT_MAX,
+        if self.recovers(failing) {
+            (failing + 1).div_ceil(self.design.retry().attempts_max)
+        } else {
+            AGENT_MAX
         }
     }
 

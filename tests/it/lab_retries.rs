@@ -56,12 +56,14 @@ fn measured_values_lie_within_four_standard_errors_of_the_exact_ones() {
     for arm in table.arms() {
         let (known, unknown): (Vec<&Figure>, Vec<&Figure>) =
             arm.figures().iter().partition(|figure| figure.exact.is_some());
-        known.iter().for_each(|figure| agrees(arm.name, figure));
+        for figure in &known {
+            agrees(arm.name, figure);
+        }
         let doubles = arm.double_tickets > 0;
         // Where no ticket is doubled, no report of one is false.
         assert_eq!(unknown.len(), usize::from(!doubles), "{unknown:?}");
         assert!(unknown.iter().all(|figure| figure.measured.is_none()), "{unknown:?}");
-        assert!(known.len() >= 10, "{}", arm.name);
+        assert!(known.len() >= 9, "{}: {known:?}", arm.name);
     }
     assert_eq!(
         (arm(&table, "keyed").extra_refunds, arm(&table, "model_key").extra_refunds),
@@ -129,10 +131,8 @@ fn nothing_is_rounded_to_a_certainty() {
     assert!(line("keyed       clean tickets").ends_with("> 99.9 %"), "{text}");
     assert!(line("keyed       missed orders").ends_with("< 0.001"), "{text}");
     assert!(line("keyed       tickets with a double").ends_with("  0.0 %"), "{text}");
-    assert!(
-        line("keyed       false reports").ends_with("-         -                   -"),
-        "{text}"
-    );
+    let nothing = line("keyed       false reports").split_once("tickets ").unwrap().1;
+    assert_eq!(nothing.split_whitespace().collect::<Vec<_>>(), ["-"; 4]);
 }
 
 #[test]
