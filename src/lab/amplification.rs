@@ -24,7 +24,7 @@ const ARTICLE: u64 = 243;
 
 /// What an operation without budgets, through each number of layers, weighs in the progress; one with budgets, through
 /// one number of them, weighs 1.
-const PLAIN: u64 = 40;
+const PLAIN: u64 = 100;
 
 /// Operations with budgets between two reports of progress.
 const REPORTED: u64 = 1 << 16;

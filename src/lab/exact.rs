@@ -4,6 +4,7 @@
 //! bank, and weighed with its probability. Sequences too unlikely to matter are left out.
 //! The orders of a ticket meet their faults independently, so what holds of one gives what holds of all.
 
+use super::facts::Facts;
 use crate::{
     Seed, Ticket,
     agent::{Action, Agent, Turn},
@@ -13,8 +14,6 @@ use crate::{
     harness::{Backoff, Design, Harness, Jitter, Retry, VirtualTime},
     history::Event,
 };
-
-use super::facts::Facts;
 
 /// Sequences less likely than this count as if their last fault had not happened. Rare are mostly those in which a read
 /// fails again and again, and those change little: where they are left out, what is rare and matters is kept.
@@ -182,7 +181,7 @@ fn walk(
 /// The harness of a design, but it always waits as long as it may.
 fn longest_waits(design: Design) -> Harness {
     let Retry { attempts_max, backoff } = design.retry();
-    debug_assert_eq!(backoff.jitter, Jitter::Full, "the mean is that of full jitter");
+    assert_eq!(backoff.jitter, Jitter::Full, "the mean is that of full jitter");
     let backoff = Backoff { jitter: Jitter::None, ..backoff };
     Harness::with(Retry { attempts_max, backoff }, design.key(), Seed::new(0))
 }

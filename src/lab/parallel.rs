@@ -20,7 +20,8 @@ pub(super) trait Merge: Default + Send {
 /// Counts over all tickets: `count` is given a ticket's place, from 0.
 pub(super) fn tally<T: Merge>(settings: &Settings<'_>, count: impl Fn(u64, &mut T) + Sync) -> T {
     share(settings.jobs, chunks(settings.tickets), |chunk, tally| {
-        let places = chunk * CHUNK..settings.tickets.min(chunk.saturating_add(1) * CHUNK);
+        let from = chunk * CHUNK;
+        let places = from..settings.tickets.min(from.saturating_add(CHUNK));
         let done = places.end - places.start;
         places.for_each(|place| count(place, tally));
         (settings.progress)(done);

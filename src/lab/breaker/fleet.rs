@@ -328,8 +328,8 @@ impl Sheet for Fleet {
 
     fn notes(&self) -> Vec<String> {
         let notes = [
-            "Runs that trip, with 95 % Wilson intervals; while the backend is healthy they are false. Medians: of the \
-             delay, over all runs of a row.",
+            "Runs that trip, with 95 % Wilson intervals; while the backend is healthy they are false.",
+            "Medians are those of the delay, over all runs of a row.",
             "Article: a fleet's backend failed six times in a morning, and never three times in a row.",
             "More workers do not hide a streak, they bring it sooner; three in a window are never later.",
             "But a count within a time grows with the fleet even where all is well, so its threshold has to.",

@@ -118,7 +118,7 @@ pub struct Pair {
     pub first_only: u64,
     /// Tickets that were doubled in the second alone.
     pub second_only: u64,
-    /// The two-sided p-value of the exact McNemar test; the least float above 0 where it is even less.
+    /// The two-sided p-value of the exact McNemar test; where it is less than the least normal float, that.
     pub p: f64,
     /// Its decimal logarithm, however small it is.
     pub log10_p: f64,
