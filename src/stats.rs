@@ -37,7 +37,63 @@ impl Proportion {
         let centre = (share + square / (2.0 * count)) / scale;
         let half =
             Z_95 / scale * (share * (1.0 - share) / count + square / (4.0 * count * count)).sqrt();
-        Self { share, low: (centre - half).max(0.0), high: (centre + half).min(1.0) }
+        // At the ends it is exact, whatever the last digit of the sums.
+        let low = if hits == 0 { 0.0 } else { (centre - half).max(0.0) };
+        let high = if hits == of { 1.0 } else { (centre + half).min(1.0) };
+        Self { share, low, high }
+    }
+}
+
+/// The sum of whole numbers and of their squares, for their mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    sum: u64,
+    squares: u128,
+}
+
+impl Sums {
+    /// Adds a number.
+    pub fn add(&mut self, number: u64) {
+        self.sum += number;
+        self.squares += u128::from(number).pow(2);
+    }
+
+    /// Adds what others have added up.
+    pub fn merge(&mut self, other: Self) {
+        self.sum += other.sum;
+        self.squares += other.squares;
+    }
+
+    /// The sum.
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    /// The mean of so many numbers; those that were not added are zero. None if there are none.
+    #[allow(clippy::cast_precision_loss, reason = "nobody counts 2^53 runs")]
+    pub fn mean(&self, count: u64) -> Option<f64> {
+        (count > 0).then(|| self.sum as f64 / count as f64)
+    }
+
+    /// The 95 % interval of that mean, by the normal distribution; none if there are fewer than two numbers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use badbank::stats::Sums;
+    ///
+    /// let mut sums = Sums::default();
+    /// (1..=9).for_each(|number| sums.add(number));
+    /// let (low, high) = sums.interval(9).unwrap();
+    /// assert!((low - 3.211).abs() < 1e-3 && (high - 6.789).abs() < 1e-3);
+    /// ```
+    #[allow(clippy::cast_precision_loss, reason = "nobody counts 2^53 runs")]
+    pub fn interval(&self, count: u64) -> Option<(f64, f64)> {
+        let mean = self.mean(count).filter(|_| count > 1)?;
+        let (all, sum) = (u128::from(count), u128::from(self.sum));
+        let scatter = (all * self.squares - sum * sum) as f64;
+        let half = Z_95 * (scatter / (count - 1) as f64).sqrt() / count as f64;
+        Some((mean - half, mean + half))
     }
 }
 
@@ -71,6 +127,8 @@ pub fn pass_hats(passed: u64, of: u64) -> impl Iterator<Item = f64> {
 /// The two-sided p-value of the exact McNemar test: how likely is it, if two paired arms do not differ,
 /// that of `first + second` pairs that disagree so few lie on the rarer side?
 ///
+/// One that is too small for a float comes out as 0; [`mcnemar_log10`] has it.
+///
 /// # Examples
 ///
 /// ```
@@ -79,17 +137,37 @@ pub fn pass_hats(passed: u64, of: u64) -> impl Iterator<Item = f64> {
 /// // Six pairs flip one way and two the other.
 /// assert!((mcnemar(6, 2) - 0.2890625).abs() < 1e-12);
 /// ```
-#[allow(clippy::cast_precision_loss, reason = "nobody counts 2^53 pairs")]
 pub fn mcnemar(first: u64, second: u64) -> f64 {
+    ln_mcnemar(first, second).exp()
+}
+
+/// The decimal logarithm of [`mcnemar`], however small that is.
+///
+/// # Examples
+///
+/// ```
+/// use badbank::stats::mcnemar_log10;
+///
+/// // Two in 2^5000.
+/// assert!((mcnemar_log10(0, 5000) + 4999.0 * 2.0_f64.log10()).abs() < 1e-9);
+/// ```
+pub fn mcnemar_log10(first: u64, second: u64) -> f64 {
+    ln_mcnemar(first, second) / std::f64::consts::LN_10
+}
+
+#[allow(clippy::cast_precision_loss, reason = "nobody counts 2^53 pairs")]
+fn ln_mcnemar(first: u64, second: u64) -> f64 {
     let pairs = first + second;
-    // The terms of the binomial sum as logarithms, since the first of them may be too small for a float.
+    // The terms of the binomial sum as logarithms, since even the last of them, the greatest, may be too small.
     let mut term = -(pairs as f64) * std::f64::consts::LN_2;
-    let mut sum = term.exp();
+    let mut sum = 1.0;
     for chosen in 0..first.min(second) {
-        term += ((pairs - chosen) as f64).ln() - ((chosen + 1) as f64).ln();
-        sum += term.exp();
+        let ratio = (pairs - chosen) as f64 / (chosen + 1) as f64;
+        term += ratio.ln();
+        // The sum is in units of the latest term.
+        sum = sum / ratio + 1.0;
     }
-    (2.0 * sum).min(1.0)
+    (std::f64::consts::LN_2 + sum.ln() + term).min(0.0)
 }
 
 #[cfg(test)]
@@ -123,6 +201,15 @@ mod tests {
         ] {
             assert!((pass_hat(passed, of, k) - chance).abs() < 1e-12, "{passed} of {of}, {k}");
         }
+    }
+
+    #[test]
+    fn a_p_value_too_small_for_a_float_has_a_logarithm() {
+        assert!((10_f64.powf(mcnemar_log10(6, 2)) - 0.289_062_5).abs() < 1e-12);
+        assert!(
+            (mcnemar_log10(1, 2000) - (2002.0_f64.log10() - 2000.0 * 2.0_f64.log10())).abs() < 1e-9
+        );
+        assert!(mcnemar_log10(5, 5).abs() < 1e-15);
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Wording {
     pub const FIRST: Self = Self(0);
 
     /// The wording of a call that was written so often before.
-    pub(super) const fn after(calls: u32) -> Self {
+    pub(crate) const fn after(calls: u32) -> Self {
         Self(calls)
     }
 }

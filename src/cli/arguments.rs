@@ -287,7 +287,8 @@ pub(crate) struct LabArguments {
     /// Seed of the first ticket; those after it have the seeds after it.
     #[arg(long, value_name = "S", default_value = "1", value_parser = seed)]
     pub(crate) seed: Seed,
-    /// Threads that share the work; the table does not depend on it [default: one for each core].
+    /// Threads that share the work, at the most one for each core; the table does not depend on it [default: one for
+    /// each core].
     #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
     /// How to write the table.

@@ -20,13 +20,13 @@ use crate::{
 pub(super) fn lab(arguments: &LabArguments) -> Result<Exit, CliError> {
     check_picture(arguments)?;
     let bar = progress(arguments.tickets);
+    // More threads than cores only cost memory, which may be scarce.
+    let cores = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
     let jobs = arguments.jobs.and_then(|jobs| NonZero::new(usize::from(jobs)));
     let settings = Settings {
         tickets: arguments.tickets,
         seed: arguments.seed,
-        jobs: jobs
-            .or_else(|| thread::available_parallelism().ok())
-            .unwrap_or(NonZero::<usize>::MIN),
+        jobs: jobs.unwrap_or(cores).min(cores),
         progress: &|done| bar.inc(done),
     };
     let result = match arguments.experiment {
@@ -97,9 +97,8 @@ fn write(sheet: &impl Sheet, format: SheetFormat) -> Result<String, CliError> {
 
 fn csv(sheet: &impl Sheet) -> anyhow::Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(sheet.header())?;
-    for row in sheet.rows() {
-        writer.write_record(row)?;
+    for record in sheet.records() {
+        writer.write_record(record)?;
     }
     Ok(String::from_utf8(writer.into_inner()?)?)
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{
     grade::Verdict,
-    lab::{percent, round},
+    lab::percent,
     render::columns,
     stats::{Proportion, pass_hat, pass_hats},
 };
@@ -118,4 +118,10 @@ impl Totals {
         }
         format!("{text}\nextra refunds: {}\n", self.extra_refunds)
     }
+}
+
+/// To six places.
+#[allow(clippy::float_arithmetic, reason = "this is where digits are cut off")]
+fn round(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
 }

@@ -1,15 +1,33 @@
 //! How layers of retries multiply against a dead service, and how budgets keep them from it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use serde::Serialize;
 
-use super::{Settings, Sheet, round};
+use super::{
+    Settings, Sheet,
+    figure::Figure,
+    parallel::{CHUNK, Merge, chunks, share},
+    round,
+};
 use crate::{
     call::CallError,
     harness::{Budget, Retry, Step},
     seed::Seed,
 };
 
-const LAYERS: u32 = 5;
+/// The most layers.
+const LAYERS: usize = 5;
+
+/// Calls of an operation through five layers, as the source has it.
+const ARTICLE: u64 = 243;
+
+/// What an operation without budgets, through each number of layers, weighs in the progress; one with budgets, through
+/// one number of them, weighs 1.
+const PLAIN: u64 = 100;
+
+/// Operations with budgets between two reports of progress.
+const REPORTED: u64 = 1 << 16;
 
 /// What reaches a dead service through one to five layers of retries.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -45,33 +63,99 @@ pub struct AmplificationRow {
 ///
 /// # Determinism
 ///
-/// Nothing here is random.
+/// Nothing here is random. Operations that share budgets are sent one after the other, whatever the number of threads.
 pub fn run(settings: &Settings<'_>) -> Amplification {
     let operations = settings.tickets;
     let retry = Retry::default();
-    let rows = (1..=LAYERS).map(|layers| {
-        let mut calls = 0;
-        (0..operations).for_each(|_| calls += send(retry, layers, &mut []));
-        let mut budgets = vec![Budget::default(); layers as usize];
-        let budgeted: Vec<u64> =
-            (0..operations).map(|_| send(retry, layers, &mut budgets)).collect();
-        AmplificationRow {
-            layers,
-            article: (layers == LAYERS).then_some(243),
-            calls: mean(calls, operations),
-            exact: u64::from(retry.attempts_max).pow(layers),
-            budget_first: budgeted.first().copied().unwrap_or(0),
-            budget_calls: mean(budgeted.iter().sum(), operations),
-            budget_bound: mean(bound(operations, layers), operations),
+    let progress = Progress { settings, done: AtomicU64::new(0) };
+    // The layers with budgets are a piece of work each, and the longest come first.
+    let budgeted = LAYERS as u64;
+    let calls = share(settings.jobs, budgeted + chunks(operations), |piece, calls: &mut Calls| {
+        match usize::try_from(piece) {
+            Ok(place) if place < LAYERS => {
+                let layers = LAYERS - place;
+                calls.0[layers - 1].send_within_budgets(retry, layers, &progress);
+            }
+            _ => {
+                let before = (piece - budgeted) * CHUNK;
+                let operations = CHUNK.min(operations - before);
+                for (layers, calls) in (1..).zip(&mut calls.0) {
+                    (0..operations).for_each(|_| calls.plain += send(retry, layers, &mut []));
+                }
+                progress.add(operations * PLAIN);
+            }
         }
     });
-    let rows = rows.collect();
-    (settings.progress)(operations);
-    Amplification { operations, attempts: retry.attempts_max, rows }
+    let rows = (1_u32..).zip(calls.0).map(|(layers, calls)| AmplificationRow {
+        layers,
+        article: (layers as usize == LAYERS).then_some(ARTICLE),
+        calls: mean(calls.plain, operations),
+        exact: u64::from(retry.attempts_max).pow(layers),
+        budget_first: calls.budget_first,
+        budget_calls: mean(calls.budget, operations),
+        budget_bound: mean(bound(operations, layers), operations),
+    });
+    Amplification { operations, attempts: retry.attempts_max, rows: rows.collect() }
+}
+
+/// Calls that reached the service through each number of layers.
+#[derive(Default)]
+struct Calls([LayerCalls; LAYERS]);
+
+#[derive(Clone, Copy, Default)]
+struct LayerCalls {
+    plain: u64,
+    budget: u64,
+    budget_first: u64,
+}
+
+impl Merge for Calls {
+    fn merge(&mut self, other: Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            mine.plain += theirs.plain;
+            mine.budget += theirs.budget;
+            mine.budget_first += theirs.budget_first;
+        }
+    }
+}
+
+impl LayerCalls {
+    /// Sends all operations, one after the other, through layers with a budget each.
+    fn send_within_budgets(&mut self, retry: Retry, layers: usize, progress: &Progress<'_>) {
+        let operations = progress.settings.tickets;
+        let mut budgets = vec![Budget::default(); layers];
+        let mut left = operations;
+        while left > 0 {
+            let sent = left.min(REPORTED);
+            for _ in 0..sent {
+                let calls = send(retry, layers, &mut budgets);
+                self.budget += calls;
+                if self.budget_first == 0 {
+                    self.budget_first = calls;
+                }
+            }
+            left -= sent;
+            progress.add(sent);
+        }
+    }
+}
+
+/// Tells of whole operations when parts of them are done.
+struct Progress<'a> {
+    settings: &'a Settings<'a>,
+    done: AtomicU64,
+}
+
+impl Progress<'_> {
+    fn add(&self, weight: u64) {
+        let before = self.done.fetch_add(weight, Ordering::Relaxed);
+        let operation = PLAIN + LAYERS as u64;
+        (self.settings.progress)((before + weight) / operation - before / operation);
+    }
 }
 
 /// Sends an operation through so many layers to a dead service; gives the calls that reach it.
-fn send(retry: Retry, layers: u32, budgets: &mut [Budget]) -> u64 {
+fn send(retry: Retry, layers: usize, budgets: &mut [Budget]) -> u64 {
     if layers == 0 {
         return 1;
     }
@@ -79,7 +163,7 @@ fn send(retry: Retry, layers: u32, budgets: &mut [Budget]) -> u64 {
     if let Some((first, rest)) = std::mem::take(&mut below).split_first_mut() {
         (own, below) = (Some(first), rest);
     }
-    let mut retrying = retry.begin(Seed::new(0), layers);
+    let mut retrying = retry.begin(Seed::new(0), 0);
     let mut calls = 0;
     loop {
         calls += send(retry, layers - 1, below);
@@ -141,6 +225,24 @@ impl Sheet for Amplification {
             ]
         };
         self.rows.iter().map(cells).collect()
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let figures = |row: &AmplificationRow| {
+            let mut plain =
+                Figure::new("calls for an operation").measured(row.calls).exact(row.exact);
+            if let Some(article) = row.article {
+                plain = plain.article(article);
+            }
+            let figures = [
+                plain,
+                Figure::new("calls of the first operation with budgets").measured(row.budget_first),
+                Figure::new("calls for an operation with budgets").measured(row.budget_calls),
+                Figure::new("the most calls that budgets let through").exact(row.budget_bound),
+            ];
+            figures.map(|figure| figure.at("amplification", [("layers", row.layers.into())]))
+        };
+        self.rows.iter().flat_map(figures).collect()
     }
 
     fn notes(&self) -> Vec<String> {

@@ -1,123 +1,201 @@
 //! What must come out on average, by enumerating the fault process of one order.
 //!
 //! Every sequence of faults that a design can meet is walked through with the real design and the real
-//! bank, and weighed with its probability. Sequences too unlikely to matter are left out and accounted for.
+//! bank, and weighed with its probability. Sequences too unlikely to matter are left out.
+//! The orders of a ticket meet their faults independently, so what holds of one gives what holds of all.
 
+use super::facts::Facts;
 use crate::{
     Seed, Ticket,
+    agent::{Action, Agent, Turn},
     bank::Bank,
     call::{CallId, Operation},
     fault::{Fault, Plan, Rate, Trigger},
-    harness::{self, Design, VirtualTime},
+    harness::{Backoff, Design, Harness, Jitter, Retry, VirtualTime},
     history::Event,
 };
 
-/// Sequences less likely than this are left out.
-const NEGLIGIBLE: f64 = 1e-11;
-
-/// Probabilities and expectations for one order.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct OrderOdds {
-    /// That it is refunded more than once.
-    pub(super) doubled: f64,
-    /// That it holds exactly what was expected.
-    pub(super) right: f64,
-    /// Refunds too many.
-    pub(super) extra: f64,
-    /// The square of that number.
-    pub(super) extra_squared: f64,
-    /// Probability of all sequences that were walked through; the rest was left out.
-    pub(super) covered: f64,
+/// Sequences less likely than this count as if their last fault had not happened. Rare are mostly those in which a read
+/// fails again and again, and those change little: where they are left out, what is rare and matters is kept.
+const fn negligible(operation: Operation) -> f64 {
+    match operation {
+        Operation::GetOrder => 1e-11,
+        Operation::Refund => 1e-13,
+    }
 }
 
-/// The first calls of a run, and what each of them met.
-type Prefix = Vec<(CallId, Option<Fault>)>;
+/// What may become of one order, and how likely.
+#[derive(Debug, Default)]
+pub(super) struct OrderOdds {
+    courses: Vec<(f64, Course)>,
+}
 
-/// What a call may meet, and how likely.
-type Outcomes = Vec<(Option<Fault>, f64)>;
+/// A way in which one order may go.
+#[derive(Debug)]
+pub(super) struct Course {
+    pub(super) facts: Facts,
+    /// The waits, on average, in milliseconds.
+    pub(super) waited_ms: f64,
+    /// Turns in which the agent reads: before its first refund, before its second, and so on.
+    reads: Vec<usize>,
+    /// Turns in which it refunds.
+    refunds: usize,
+}
+
+/// The faults so far, up to a call.
+struct Branch {
+    faults: Vec<(CallId, Fault)>,
+    /// Calls that are decided, by a fault or by none.
+    decided: usize,
+    probability: f64,
+}
 
 /// The odds of one order for a design under a plan of rates.
 pub(super) fn order_odds(design: Design, plan: &Plan) -> OrderOdds {
     let ticket =
         r#"{"version": 1, "currency": "EUR", "orders": [{"id": "A-1", "amount": "10.00"}]}"#;
     let ticket = Ticket::parse(ticket).expect("the ticket is sound");
-    let outcomes = Operation::ALL.map(|operation| outcomes(plan, operation));
+    let rates = Operation::ALL.map(|operation| rates(plan, operation));
     let mut odds = OrderOdds::default();
-    let mut open: Vec<(Prefix, f64)> = vec![(Prefix::new(), 1.0)];
-    while let Some((prefix, probability)) = open.pop() {
-        let (calls, grade) = walk(design, &ticket, plan, &prefix);
-        let Some(next) = calls.get(prefix.len()) else {
-            odds.add(probability, &grade);
-            continue;
-        };
-        for (fault, share) in &outcomes[next.operation as usize] {
-            let probability = probability * share;
-            if probability >= NEGLIGIBLE {
-                let mut longer = prefix.clone();
-                longer.push((next.clone(), *fault));
-                open.push((longer, probability));
+    let mut open = vec![Branch { faults: Vec::new(), decided: 0, probability: 1.0 }];
+    while let Some(Branch { faults, decided, mut probability }) = open.pop() {
+        let (course, calls) = walk(design, &ticket, plan, &faults);
+        // Either a further call meets a fault, or none does.
+        for (place, call) in calls.iter().enumerate().skip(decided) {
+            let before = probability;
+            for (fault, rate) in &rates[call.operation as usize] {
+                if before * rate >= negligible(call.operation) {
+                    let faults = faults.iter().cloned().chain([(call.clone(), *fault)]).collect();
+                    open.push(Branch { faults, decided: place + 1, probability: before * rate });
+                    probability -= before * rate;
+                }
             }
         }
+        odds.courses.push((probability, course));
     }
     odds
 }
 
 impl OrderOdds {
-    fn add(&mut self, probability: f64, grade: &crate::grade::Grade) {
-        self.covered += probability;
-        let extra = grade.extra_refunds();
-        if extra > 0 {
-            self.doubled += probability;
-            let extra = f64::from(u32::try_from(extra).unwrap_or(u32::MAX));
-            self.extra += probability * extra;
-            self.extra_squared += probability * extra * extra;
+    /// How often something is so.
+    pub(super) fn chance(&self, is_so: impl Fn(&Facts) -> bool) -> f64 {
+        let so = self.courses.iter().filter(|(_, course)| is_so(&course.facts));
+        // The sum of nothing is -0 in floats.
+        so.map(|(probability, _)| probability).sum::<f64>().abs()
+    }
+
+    /// How much of something there is on average.
+    #[allow(clippy::cast_precision_loss, reason = "an order has a few calls")]
+    pub(super) fn mean(&self, of: impl Fn(&Facts) -> u64) -> f64 {
+        self.courses
+            .iter()
+            .map(|(probability, course)| probability * of(&course.facts) as f64)
+            .sum()
+    }
+
+    /// The waits, in milliseconds.
+    pub(super) fn waited_ms(&self) -> f64 {
+        self.courses.iter().map(|(probability, course)| probability * course.waited_ms).sum()
+    }
+
+    /// The names of all causes.
+    pub(super) fn causes(&self) -> impl Iterator<Item = &'static str> {
+        self.courses.iter().flat_map(|(_, course)| course.facts.causes.keys().copied())
+    }
+
+    /// Turns of the agent for a ticket of so many orders, the report included.
+    ///
+    /// A round is a number of turns in which it reads, then one in which it refunds; the round of a ticket takes as
+    /// long as that of the order that takes longest. The mean of a maximum is the sum of the chances that it
+    /// is more than 0, than 1, and so on.
+    pub(super) fn turns(&self, orders: i32) -> f64 {
+        let rounds = self.courses.iter().map(|(_, course)| course.reads.len()).max().unwrap_or(0);
+        let mut more_reads = vec![Vec::new(); rounds];
+        let mut refunds = vec![0.0; rounds];
+        for (probability, course) in &self.courses {
+            for (more, reads) in more_reads.iter_mut().zip(&course.reads) {
+                more.resize(more.len().max(*reads), 0.0);
+                more[..*reads].iter_mut().for_each(|chance| *chance += probability);
+            }
+            refunds[..course.refunds].iter_mut().for_each(|chance| *chance += probability);
         }
-        if grade.all_ok() {
-            self.right += probability;
-        }
+        let turns = more_reads.into_iter().flatten().chain(refunds);
+        1.0 + turns.map(|chance| any_of(orders, chance)).sum::<f64>()
     }
 }
 
-/// Runs the design against the faults of a prefix and no others; gives the calls that it made.
+/// The chance that something happens to any of so many orders that happens to one with `chance`.
+pub(super) fn any_of(orders: i32, chance: f64) -> f64 {
+    // 1 - (1 - chance)^orders, which would make nothing of a chance that is close to nothing. Chances
+    // that add up to 1 may in floats come to a little more.
+    -(f64::from(orders) * (-chance.min(1.0)).ln_1p()).exp_m1()
+}
+
+/// Runs the design against these faults and no others; gives what became of the order, and the calls.
 fn walk(
     design: Design,
     ticket: &Ticket,
     plan: &Plan,
-    prefix: &Prefix,
-) -> (Vec<CallId>, crate::grade::Grade) {
+    faults: &[(CallId, Fault)],
+) -> (Course, Vec<CallId>) {
     let mut scripted = Plan::calm().with_settings(*plan.settings());
-    for (call, fault) in prefix {
-        if let Some(fault) = fault {
-            scripted = scripted
-                .script(call.clone(), *fault)
-                .expect("the plan has this fault on this operation");
-        }
+    for (call, fault) in faults {
+        scripted = scripted
+            .script(call.clone(), *fault)
+            .expect("the plan has this fault on this operation");
     }
     let mut bank = Bank::open(ticket, scripted);
-    let outcome = harness::run(design, ticket, &mut bank, &mut VirtualTime, Seed::new(0));
-    let grade = bank.grade(&outcome.report);
+    let mut agent = Agent::new(design.manner(), ticket);
+    let mut harness = longest_waits(design);
+    let (mut reads, mut refunds) = (vec![0], 0);
+    let report = loop {
+        match agent.turn() {
+            Turn::Report(report) => break report,
+            Turn::Calls(calls) => {
+                for call in &calls {
+                    match call.action {
+                        Action::GetOrder => reads[refunds] += 1,
+                        Action::Refund(_) => {
+                            refunds += 1;
+                            reads.push(0);
+                        }
+                    }
+                    let answer = harness.call(call, &mut bank, &mut VirtualTime);
+                    agent.answered(call, &answer);
+                }
+            }
+        }
+    };
+    let grade = bank.grade(&report);
     let history = bank.history();
     let calls = history.events().iter().filter_map(|event| match event {
         Event::Invoke(call) => Some(history.call_id(*call)),
         _ => None,
     });
-    (calls.collect(), grade)
+    let calls = calls.collect();
+    // Full jitter waits half of the longest on average.
+    let waited_ms = harness.waited().as_secs_f64() * 1000.0 / 2.0;
+    (Course { facts: Facts::of(&bank, &grade), waited_ms, reads, refunds }, calls)
 }
 
-/// What a call of an operation may meet under the rates of a plan.
-fn outcomes(plan: &Plan, operation: Operation) -> Outcomes {
+/// The harness of a design, but it always waits as long as it may.
+fn longest_waits(design: Design) -> Harness {
+    let Retry { attempts_max, backoff } = design.retry();
+    assert_eq!(backoff.jitter, Jitter::Full, "the mean is that of full jitter");
+    let backoff = Backoff { jitter: Jitter::None, ..backoff };
+    Harness::with(Retry { attempts_max, backoff }, design.key(), Seed::new(0))
+}
+
+/// The faults that a call of an operation may meet under the rates of a plan, and how likely.
+fn rates(plan: &Plan, operation: Operation) -> Vec<(Fault, f64)> {
     let whole = f64::from(Rate::WHOLE);
-    let rates =
+    let rules =
         plan.rules().iter().filter(|rule| rule.on.includes(operation) && rule.order.is_none());
-    let mut outcomes: Outcomes = rates
-        .filter_map(|rule| match rule.trigger {
-            Trigger::Rate(rate) => Some((Some(rule.fault), f64::from(rate.billionths()) / whole)),
-            _ => None,
-        })
-        .collect();
-    let faulted: f64 = outcomes.iter().map(|(_, share)| share).sum();
-    outcomes.push((None, 1.0 - faulted));
-    outcomes
+    let rates = rules.filter_map(|rule| match rule.trigger {
+        Trigger::Rate(rate) => Some((rule.fault, f64::from(rate.billionths()) / whole)),
+        _ => None,
+    });
+    rates.collect()
 }
 
 #[cfg(test)]
@@ -134,18 +212,36 @@ mod tests {
         let plan = Plan::article();
         // A refund is doubled by a duplicate delivery alone, after at most two transients.
         let model_only = order_odds(Design::ModelOnly, &plan);
-        is_close(model_only.covered, 1.0);
-        is_close(model_only.doubled, 0.1 * (1.0 + 0.15 + 0.0225));
-        is_close(model_only.right, 1.0 - model_only.doubled - 0.15_f64.powi(3));
+        is_close(model_only.chance(|_| true), 1.0);
+        is_close(model_only.chance(Facts::is_doubled), 0.1 * (1.0 + 0.15 + 0.0225));
+        is_close(model_only.mean(|facts| facts.missed), 0.15_f64.powi(3));
+        is_close(model_only.mean(|facts| facts.timeouts), 0.15 * (1.0 + 0.15 + 0.0225));
+        is_close(model_only.mean(|facts| facts.repeats), 0.15 + 0.0225);
+        is_close(model_only.waited_ms(), 0.0);
         // One tool call of three attempts pays 0.95 + 0.3 x (0.95 + 0.3 x 0.95) on average; a further one comes
         // only after three transients.
         let call = 0.95 * (1.0 + 0.3 + 0.09);
         let unpaid = 0.15_f64.powi(3);
         let paid = call * (1.0 + unpaid + unpaid * unpaid);
         let retries = order_odds(Design::Retries, &plan);
-        is_close(retries.extra, paid - (1.0 - unpaid.powi(3)));
+        is_close(retries.mean(|facts| facts.extra), paid - (1.0 - unpaid.powi(3)));
         let keyed = order_odds(Design::Keyed, &plan);
-        is_close(keyed.doubled, 0.0);
-        is_close(keyed.right, 1.0 - unpaid.powi(3));
+        is_close(keyed.chance(Facts::is_doubled), 0.0);
+        is_close(keyed.chance(|facts| !facts.is_right), unpaid.powi(3));
+        // A call waits 250 ms on average after a first failure, and 500 ms after a second one.
+        let wait = |failure: f64| failure * (250.0 + failure * 500.0);
+        // Reads come until one answers: at first, and after each refund of which all attempts failed.
+        let read = wait(0.15) / (1.0 - unpaid);
+        let refund = wait(0.3) * (1.0 + unpaid + unpaid * unpaid);
+        let reads = 1.0 + 0.3_f64.powi(3) * (1.0 + unpaid + unpaid * unpaid);
+        let waited_ms = keyed.waited_ms();
+        assert!((waited_ms - reads * read - refund).abs() < 1e-3, "{waited_ms}");
+    }
+
+    #[test]
+    fn the_turns_of_a_ticket_without_faults_are_three() {
+        for design in [Design::ModelOnly, Design::Keyed] {
+            is_close(order_odds(design, &Plan::calm()).turns(8), 3.0);
+        }
     }
 }

@@ -2,21 +2,26 @@
 //!
 //! Every cell of the table is a run: a program with that key against a real bank with scripted faults. A refund
 //! that was asked for is paid `once`, `twice`, or it is `swallowed`: the bank takes it for another, and it is never
-//! paid.
+//! paid. What must come out follows from the key alone: whether the two requests that a situation makes of a refund
+//! have the same one.
 
 use std::num::NonZero;
 
 use serde::Serialize;
 
-use super::{Settings, Sheet, recovery::report_despite};
+use super::{
+    Settings, Sheet,
+    figure::{Figure, unless_exact},
+    recovery::report_despite,
+};
 use crate::{
     Ticket,
-    agent::Manner,
+    agent::{Agent, Manner, ToolCall, ToolCallId, Turn, Wording},
     bank::Bank,
     fault::{Fault, Plan},
     grade::{Cause, Grade},
     harness::{
-        Key, Retry,
+        Key, Retry, Sending,
         checkpoint::{Crash, MemoryStore, Moment, Program, Recovery, Runner},
     },
     ledger::Dedupe,
@@ -69,6 +74,11 @@ pub struct Cell {
     /// Why, if it is not paid once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
+    /// What the source saw of it (A, steps 2 and 3).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub article: Option<Fate>,
+    /// What must become of it.
+    pub exact: Fate,
 }
 
 /// The kinds of key, each in every situation.
@@ -120,6 +130,20 @@ impl Situation {
         Self::OverlappingDuplicate,
         Self::EqualPartials,
     ];
+
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::NewTurn => "new_turn",
+            Self::StaleResume => "stale_resume",
+            Self::WriteAheadResume => "write_ahead_resume",
+            Self::DuplicateDelivery => "duplicate_delivery",
+            Self::ParaphrasedArguments => "paraphrased_arguments",
+            Self::OverlappingDuplicate => "overlapping_duplicate",
+            Self::EqualPartials => "equal_partials",
+        }
+    }
 
     /// What it is called in the table.
     const fn heading(self) -> &'static str {
@@ -191,7 +215,74 @@ impl Cell {
         let report = report_despite(situation.crash(), &mut runner, &mut bank);
         let grade = bank.grade(&report);
         let (outcome, cause) = fate(&grade);
-        Self { key: key.as_str(), situation, outcome, cause }
+        let (article, exact) = (situation.article(key), situation.exact(key));
+        Self { key: key.as_str(), situation, outcome, cause, article, exact }
+    }
+
+    /// The word for people.
+    fn text(&self) -> String {
+        let word = unless_exact(self.outcome.as_str(), self.exact.as_str());
+        match self.article {
+            None => word,
+            Some(article) if article == self.outcome => word + "*",
+            Some(article) => format!("{word} (article: {})", article.as_str()),
+        }
+    }
+}
+
+impl Situation {
+    /// What must become of a refund: two requests are one where they have the same key, and the bank reserves it.
+    fn exact(self, key: Key) -> Fate {
+        let [first, second] = self.requests();
+        let of = |(call, sending): &(ToolCall, Sending)| key.of(call, *sending);
+        let is_one = of(&first).is_some() && of(&first) == of(&second);
+        match (self, is_one) {
+            (Self::OverlappingDuplicate, _) => Fate::Twice,
+            (Self::EqualPartials, true) => Fate::Swallowed,
+            (Self::EqualPartials, false) | (_, true) => Fate::Once,
+            (_, false) => Fate::Twice,
+        }
+    }
+
+    /// The two requests that reach the bank, as far as keys can tell them apart.
+    fn requests(self) -> [(ToolCall, Sending); 2] {
+        let first = (first_refund(&self.ticket()), Sending::FIRST);
+        let (mut call, mut sending) = first.clone();
+        let life = 2;
+        match self {
+            Self::Retry => sending.attempt = 2,
+            Self::NewTurn => call.id = ToolCallId::new(9),
+            Self::StaleResume => (call.id, sending.life) = (ToolCallId::new(9).in_life(life), life),
+            Self::WriteAheadResume => sending.life = life,
+            Self::DuplicateDelivery | Self::OverlappingDuplicate => {}
+            Self::ParaphrasedArguments => {
+                (call.id, call.wording) = (ToolCallId::new(9), Wording::after(1));
+            }
+            Self::EqualPartials => {
+                (call.id, call.intent) = (ToolCallId::new(9), "refund:A-1/2".to_owned());
+            }
+        }
+        [first, (call, sending)]
+    }
+
+    /// What the source saw: the arms of step 2 and the ways of step 3 that have this key.
+    fn article(self, key: Key) -> Option<Fate> {
+        match (key, self) {
+            (Key::None, Self::Retry | Self::DuplicateDelivery | Self::StaleResume)
+            | (Key::CallId, Self::StaleResume) => Some(Fate::Twice),
+            (Key::CallId, Self::Retry | Self::DuplicateDelivery | Self::WriteAheadResume)
+            | (Key::Model, Self::NewTurn | Self::DuplicateDelivery)
+            | (Key::Intent, Self::StaleResume) => Some(Fate::Once),
+            _ => None,
+        }
+    }
+}
+
+/// The first refund that an agent writes for a ticket.
+fn first_refund(ticket: &Ticket) -> ToolCall {
+    match Agent::new(Manner::Hasty, ticket).turn() {
+        Turn::Calls(mut calls) => calls.remove(0),
+        Turn::Report(_) => unreachable!("a hasty agent pays at once"),
     }
 }
 
@@ -229,14 +320,30 @@ impl Sheet for KeysSheet {
 
     fn rows(&self) -> Vec<Vec<String>> {
         let row = |cells: &[Cell]| {
-            let outcomes = cells.iter().map(|cell| cell.outcome.as_str());
-            std::iter::once(cells[0].key).chain(outcomes).map(str::to_owned).collect()
+            let outcomes = cells.iter().map(Cell::text);
+            std::iter::once(cells[0].key.to_owned()).chain(outcomes).collect()
         };
         self.cells.chunks(Situation::ALL.len()).map(row).collect()
     }
 
+    fn figures(&self) -> Vec<Figure> {
+        let figure = |cell: &Cell| {
+            Figure::new("paid")
+                .measured(cell.outcome.as_str())
+                .article(cell.article.map_or("", Fate::as_str))
+                .exact(cell.exact.as_str())
+                .at(
+                    "keys",
+                    [("key", cell.key.into()), ("situation", cell.situation.as_str().into())],
+                )
+        };
+        self.cells.iter().map(figure).collect()
+    }
+
     fn notes(&self) -> Vec<String> {
         vec![
+            "*: the article saw the same; what must come out, by comparing keys, is shown where it is something else"
+                .to_owned(),
             "swallowed: the second of two equal refunds is never paid, and its caller is told that it was"
                 .to_owned(),
             "model: as good as the model's memory of its own words; here they follow from the ticket, and only the \
@@ -268,6 +375,10 @@ mod tests {
         for (cells, (key, row)) in sheet.cells.chunks(8).zip(expected) {
             for (cell, times) in cells.iter().zip(row) {
                 assert_eq!(cell.key, key);
+                assert_eq!(cell.exact, outcomes[times], "{key}, {:?}", cell.situation);
+                assert!(cell.article.is_none_or(|fate| fate == cell.outcome), "{cell:?}");
+                let name = serde_json::to_value(cell.situation).unwrap();
+                assert_eq!(name, cell.situation.as_str());
                 assert_eq!(cell.outcome, outcomes[times], "{key}, {:?}", cell.situation);
             }
         }

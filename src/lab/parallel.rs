@@ -1,7 +1,7 @@
 //! Work on many tickets, on several threads, with the same outcome as on one.
 
 use std::{
-    ops::Range,
+    num::NonZero,
     sync::atomic::{AtomicU64, Ordering},
     thread,
 };
@@ -9,7 +9,7 @@ use std::{
 use super::Settings;
 
 /// Tickets that a thread takes at a time.
-const CHUNK: u64 = 64;
+pub(super) const CHUNK: u64 = 64;
 
 /// What several threads have counted, put together.
 pub(super) trait Merge: Default + Send {
@@ -19,22 +19,43 @@ pub(super) trait Merge: Default + Send {
 
 /// Counts over all tickets: `count` is given a ticket's place, from 0.
 pub(super) fn tally<T: Merge>(settings: &Settings<'_>, count: impl Fn(u64, &mut T) + Sync) -> T {
+    share(settings.jobs, chunks(settings.tickets), |chunk, tally| {
+        let from = chunk * CHUNK;
+        let places = from..settings.tickets.min(from.saturating_add(CHUNK));
+        let done = places.end - places.start;
+        places.for_each(|place| count(place, tally));
+        (settings.progress)(done);
+    })
+}
+
+/// How many pieces of work so many tickets are.
+pub(super) fn chunks(tickets: u64) -> u64 {
+    tickets.div_ceil(CHUNK)
+}
+
+/// Does pieces of work, each of which is given its number, from 0.
+///
+/// Threads that the system refuses are done without.
+pub(super) fn share<T: Merge>(
+    jobs: NonZero<usize>,
+    pieces: u64,
+    work: impl Fn(u64, &mut T) + Sync,
+) -> T {
     let next = AtomicU64::new(0);
-    let take = || -> Option<Range<u64>> {
-        let from = next.fetch_add(CHUNK, Ordering::Relaxed);
-        (from < settings.tickets).then(|| from..settings.tickets.min(from.saturating_add(CHUNK)))
-    };
     let work = || {
         let mut tally = T::default();
-        while let Some(places) = take() {
-            let done = places.end - places.start;
-            places.for_each(|place| count(place, &mut tally));
-            (settings.progress)(done);
+        loop {
+            let piece = next.fetch_add(1, Ordering::Relaxed);
+            if piece >= pieces {
+                return tally;
+            }
+            work(piece, &mut tally);
         }
-        tally
     };
+    let workers = usize::try_from(pieces).unwrap_or(usize::MAX).min(jobs.get());
     thread::scope(|scope| {
-        let threads: Vec<_> = (1..settings.jobs.get()).map(|_| scope.spawn(work)).collect();
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let threads: Vec<_> = (1..workers).map_while(spawn).collect();
         let mut all = work();
         for thread in threads {
             match thread.join() {

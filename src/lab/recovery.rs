@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::{
     Settings, Sheet,
+    figure::{self, Figure, Value, unless_exact},
     parallel::{Merge, tally},
     round,
 };
@@ -22,6 +23,7 @@ use crate::{
         checkpoint::{Crash, Ending, MemoryStore, Moment, Program, Recovery, Runner},
     },
     seed::Seed,
+    stats::Sums,
 };
 
 /// A way to take up a program that died.
@@ -51,8 +53,17 @@ const WAYS: [Way; 5] = [
 /// The step of the careful agent that issues the refunds.
 const REFUNDS: u32 = 2;
 
-/// Calls of a batch of eight that are sent when the program dies in its midst.
+/// Orders of a ticket: calls of a batch.
+const ORDERS: u32 = 8;
+
+/// Calls of a batch that are sent when the program dies in its midst.
 const SENT: u32 = 4;
+
+/// Steps of the careful agent: reads, refunds, report.
+const STEPS: u32 = 3;
+
+/// Orders on all tickets of a way in the article.
+const ARTICLE_ORDERS: u64 = 80;
 
 /// Right after the refunds were answered, and before that is saved.
 const WORST: Crash = Crash { step: REFUNDS, moment: Moment::AfterReply };
@@ -89,6 +100,8 @@ pub struct WayRow {
     pub calls_per_ticket: f64,
     /// Extra refunds that the grade puts down to the crash.
     pub repeats_after_crash: u64,
+    #[serde(skip)]
+    figures: Vec<Figure>,
 }
 
 /// Orders that were refunded twice after one crash.
@@ -106,6 +119,10 @@ pub struct PointRow {
     pub doubled_orders: u64,
     /// Turns of the agent in both lives.
     pub calls_per_ticket: f64,
+    #[serde(skip)]
+    exact_doubled: u32,
+    #[serde(skip)]
+    figures: Vec<Figure>,
 }
 
 /// What the experiment found.
@@ -152,7 +169,7 @@ struct Counts {
     orders: u64,
     doubled: u64,
     missed: u64,
-    agent_calls: u64,
+    agent_calls: Sums,
     repeats: u64,
 }
 
@@ -166,7 +183,7 @@ impl Merge for Points {
             counts.orders += others.orders;
             counts.doubled += others.doubled;
             counts.missed += others.missed;
-            counts.agent_calls += others.agent_calls;
+            counts.agent_calls.merge(others.agent_calls);
             counts.repeats += others.repeats;
         }
     }
@@ -189,14 +206,59 @@ impl Counts {
         self.orders += ticket.orders().len() as u64;
         self.doubled += count(OrderVerdict::Duplicated);
         self.missed += count(OrderVerdict::Missed);
-        self.agent_calls += u64::from(runner.agent_calls());
+        self.agent_calls.add(u64::from(runner.agent_calls()));
         self.repeats += repeats as u64;
     }
 
     fn calls_per_ticket(&self) -> f64 {
-        #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-        let (calls, tickets) = (self.agent_calls as f64, self.tickets as f64);
-        round(calls / tickets)
+        round(self.agent_calls.mean(self.tickets).unwrap_or(0.0))
+    }
+
+    /// What was counted after a crash, beside what must come out; what the article has is of the worst crash.
+    fn figures(&self, way: Way, crash: Crash) -> [Figure; 3] {
+        let of_eight = |count: u32| f64::from(count) / f64::from(ORDERS);
+        let doubled = Figure::share("orders refunded twice", self.doubled, self.orders)
+            .exact(of_eight(way.doubled(crash)));
+        let missed = Figure::share("orders not refunded", self.missed, self.orders).exact(0.0);
+        let calls = Figure::mean("agent calls a ticket", &self.agent_calls, self.tickets, 1.0)
+            .exact(f64::from(way.turns(crash)));
+        if crash != WORST {
+            return [doubled, missed, calls];
+        }
+        let fewest = if way.recovery == Recovery::WriteAhead { "the fewest" } else { "" };
+        [doubled.article_counts(way.article, ARTICLE_ORDERS), missed, calls.article(fewest)]
+    }
+}
+
+impl Way {
+    /// Orders of a ticket that must be refunded twice: those that the agent does not know to be paid, and whose
+    /// second refund the bank cannot know for the first.
+    fn doubled(self, crash: Crash) -> u32 {
+        let is_forgotten = self.recovery == Recovery::Stale && self.key != Key::Intent;
+        match crash.moment {
+            _ if !is_forgotten || crash.step != REFUNDS => 0,
+            Moment::BeforeSending | Moment::AfterSave => 0,
+            Moment::AfterCommit { calls } => calls,
+            Moment::AfterReply => ORDERS,
+        }
+    }
+
+    /// Turns of the agent that there must be in both lives.
+    fn turns(self, crash: Crash) -> u32 {
+        let Crash { step, moment } = crash;
+        let is_saved = moment == Moment::AfterSave;
+        let again = match self.recovery {
+            // It reads, pays what is not paid, and reports.
+            Recovery::Restart => {
+                let is_paid = step > REFUNDS
+                    || step == REFUNDS && matches!(moment, Moment::AfterReply | Moment::AfterSave);
+                STEPS - u32::from(is_paid)
+            }
+            Recovery::Stale => STEPS - step + u32::from(!is_saved),
+            // The calls of the step are there already; a report is no call, and is written anew.
+            Recovery::WriteAhead => STEPS - step + u32::from(step == STEPS),
+        };
+        step + again
     }
 }
 
@@ -218,7 +280,7 @@ pub(super) fn report_despite(
 impl RecoverySheet {
     fn new(points: &Points) -> Self {
         let worst = CRASHES.iter().position(|crash| *crash == WORST).expect("it is one of them");
-        let ways = WAYS.iter().zip(&points.0[worst]).map(|(way, counts)| WayRow {
+        let ways = WAYS.into_iter().zip(&points.0[worst]).map(|(way, counts)| WayRow {
             name: way.name,
             tickets: counts.tickets,
             orders: counts.orders,
@@ -227,75 +289,92 @@ impl RecoverySheet {
             missed_orders: counts.missed,
             calls_per_ticket: counts.calls_per_ticket(),
             repeats_after_crash: counts.repeats,
+            figures: counts
+                .figures(way, WORST)
+                .map(|figure| figure.at("ways", [("way", way.name.into())]))
+                .into(),
         });
-        let points = CRASHES.iter().zip(&points.0).flat_map(|(crash, row)| {
-            WAYS.iter().zip(row).map(|(way, counts)| PointRow {
+        let points = CRASHES.into_iter().zip(&points.0).flat_map(|(crash, row)| {
+            WAYS.into_iter().zip(row).map(move |(way, counts)| PointRow {
                 name: way.name,
                 step: crash.step,
                 moment: crash.moment.as_str(),
                 orders: counts.orders,
                 doubled_orders: counts.doubled,
                 calls_per_ticket: counts.calls_per_ticket(),
+                exact_doubled: way.doubled(crash),
+                figures: counts
+                    .figures(way, crash)
+                    .map(|figure| figure.at("moments", point(way, crash)))
+                    .into(),
             })
         });
         Self { ways: ways.collect(), points: points.collect() }
     }
 }
 
-impl Sheet for RecoverySheet {
-    fn title(&self) -> String {
-        "orders refunded twice: the program dies after its refunds were answered, before that is saved"
-            .to_owned()
-    }
-
-    fn header(&self) -> Vec<&'static str> {
-        vec!["way", "article", "measured", "agent calls a ticket"]
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        let row = |way: &WayRow| {
-            vec![
-                way.name.to_owned(),
-                format!("{} of 80", way.article_doubled_orders),
-                format!("{} of {}", way.doubled_orders, way.orders),
-                format!("{:.1}", way.calls_per_ticket),
-            ]
-        };
-        self.ways.iter().map(row).collect()
-    }
-
-    fn text(&self) -> String {
-        format!("{}\n{}", super::text(self), super::text(&AtEveryPoint(self)))
-    }
+fn point(way: Way, crash: Crash) -> [(&'static str, Value); 3] {
+    [
+        ("way", way.name.into()),
+        ("step", crash.step.into()),
+        ("moment", crash.moment.as_str().into()),
+    ]
 }
 
-/// The second table: the same after every crash.
-#[derive(Serialize)]
-struct AtEveryPoint<'a>(&'a RecoverySheet);
-
-impl Sheet for AtEveryPoint<'_> {
+impl Sheet for RecoverySheet {
     fn title(&self) -> String {
-        "orders refunded twice, by the moment at which the program dies".to_owned()
+        "the program dies after its refunds were answered, before that is saved".to_owned()
     }
 
     fn header(&self) -> Vec<&'static str> {
-        ["step", "moment"].into_iter().chain(WAYS.map(|way| way.name)).collect()
+        ["way"].into_iter().chain(figure::COLUMNS).collect()
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let row = |points: &[PointRow]| {
-            let place = [points[0].step.to_string(), points[0].moment.to_owned()];
-            let doubled = points.iter().map(|point| point.doubled_orders.to_string());
-            place.into_iter().chain(doubled).collect()
-        };
-        self.0.points.chunks(WAYS.len()).map(row).collect()
+        figure::rows(self.ways.iter().flat_map(|way| &way.figures))
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let ways = self.ways.iter().flat_map(|way| &way.figures);
+        ways.chain(self.points.iter().flat_map(|point| &point.figures)).cloned().collect()
     }
 
     fn notes(&self) -> Vec<String> {
-        vec![format!(
-            "step 1 reads, step 2 refunds, step 3 reports; after_commit: {SENT} of the 8 calls are sent, \
-             and the last reply never comes"
-        )]
+        vec![
+            "agent calls: in both lives; the article, too, has the fewest where the calls were written ahead"
+                .to_owned(),
+        ]
+    }
+
+    fn text(&self) -> String {
+        let header: Vec<&str> =
+            ["step", "moment"].into_iter().chain(WAYS.map(|way| way.name)).collect();
+        let row = |points: &[PointRow]| {
+            let place = [points[0].step.to_string(), points[0].moment.to_owned()];
+            let doubled = points.iter().map(PointRow::doubled);
+            place.into_iter().chain(doubled).collect()
+        };
+        let orders = self.ways.first().map_or(0, |way| way.orders);
+        let points = super::table(
+            &format!("orders refunded twice, of {orders}, by the moment at which the program dies"),
+            &header,
+            self.points.chunks(WAYS.len()).map(row).collect(),
+            &[
+                format!(
+                    "step 1 reads, step 2 refunds, step 3 reports; after_commit: {SENT} of the {ORDERS} calls are \
+                     sent, and the last reply never comes"
+                ),
+                "what must come out is shown where something else was measured".to_owned(),
+            ],
+        );
+        format!("{}\n{points}", super::text(self))
+    }
+}
+
+impl PointRow {
+    fn doubled(&self) -> String {
+        let exact = self.orders * u64::from(self.exact_doubled) / u64::from(ORDERS);
+        unless_exact(&self.doubled_orders.to_string(), &exact.to_string())
     }
 }
 
@@ -320,6 +399,13 @@ mod tests {
         assert_eq!(fewest.unwrap().name, "write_ahead_call_key");
         let calls: Vec<f64> = sheet.ways.iter().map(|way| way.calls_per_ticket).collect();
         assert_eq!(calls, [4.0, 4.0, 4.0, 3.0, 4.0]);
+    }
+
+    #[test]
+    fn every_crash_comes_out_as_worked_out() {
+        for figure in run(&Settings::new(10, 7)).figures() {
+            assert_eq!(figure.measured, figure.exact, "{figure:?}");
+        }
     }
 
     #[test]

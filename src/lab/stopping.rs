@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{
     Settings, Sheet,
+    figure::{self, Figure, Value},
     parallel::{Merge, tally},
     round,
 };
@@ -17,41 +18,63 @@ use crate::{
     call::Operation,
     fault::{Attempts, Fault, Plan, Rule},
     harness::{self, Design, Harness, StoppingRule, VirtualTime},
+    stats::Sums,
 };
 
 /// Failing attempts, before the refund works.
 const FAILING: [u32; 3] = [2, 4, 1000];
 
-/// A harness, what the source says of it for each number of failing attempts, and its attempts a call.
+/// Refunds that the agent sends, however they fail.
+const AGENT_MAX: u32 = 3;
+
+/// Tickets of each harness in the source. Every report of these matched the backend.
+const ARTICLE_TICKETS: u64 = 10;
+
+/// A harness, and what the source says of it for each number of failing attempts.
+#[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
-    article: [&'static str; 3],
+    article: Option<[Article; 3]>,
     design: Design,
     stops_after: Option<u32>,
 }
 
+/// What the source says; nothing where it says nothing.
+#[derive(Clone, Copy)]
+struct Article {
+    recovered: Option<u64>,
+    calls: Option<f64>,
+    /// Whether the rule answered a call.
+    answered: &'static str,
+}
+
+const SILENT: Article = Article { recovered: None, calls: None, answered: "" };
+const RECOVERS: Article = Article { recovered: Some(ARTICLE_TICKETS), ..SILENT };
+const GIVES_UP: Article = Article { recovered: Some(0), ..SILENT };
+const NEVER_FIRES: Article = Article { answered: "never fires", ..SILENT };
+
 const WAYS: [Way; 4] = [
     Way {
         name: "agent alone",
-        article: ["recovers", "gives up in 10 of 10", "2.9 calls, reported as failed"],
+        article: Some([RECOVERS, GIVES_UP, Article { calls: Some(2.9), ..GIVES_UP }]),
         design: Design::ModelOnly,
         stops_after: None,
     },
     Way {
         name: "3 attempts",
-        article: ["recovers", "recovers in 10 of 10", "8.7 calls"],
+        article: Some([RECOVERS, RECOVERS, Article { calls: Some(8.7), ..GIVES_UP }]),
         design: Design::Keyed,
         stops_after: None,
     },
     Way {
         name: "agent alone, rule of 3",
-        article: ["never fires", "never fires", "never fires"],
+        article: Some([NEVER_FIRES; 3]),
         design: Design::ModelOnly,
         stops_after: Some(3),
     },
     Way {
         name: "3 attempts, rule of 3",
-        article: ["", "", ""],
+        article: None,
         design: Design::Keyed,
         stops_after: Some(3),
     },
@@ -73,8 +96,6 @@ pub struct StoppingRow {
     pub failing: u32,
     /// The harness.
     pub harness: &'static str,
-    /// What the source says.
-    pub article: &'static str,
     /// Tickets whose refund was paid in the end.
     pub recovered: u64,
     /// Calls to the failing refund, a ticket.
@@ -85,6 +106,10 @@ pub struct StoppingRow {
     pub answered: f64,
     /// Tickets whose report said what the ledger says.
     pub true_reports: u64,
+    /// Turns of the agent, a ticket.
+    pub agent_calls: f64,
+    #[serde(skip)]
+    figures: Vec<Figure>,
 }
 
 /// Runs every harness on every number of failing attempts.
@@ -102,15 +127,19 @@ pub fn run(settings: &Settings<'_>) -> Stopping {
             way.count(&ticket, failing, seed, count);
         }
     });
-    let rows = cells().zip(counts.0).map(|((failing, way), count)| StoppingRow {
-        failing,
-        harness: way.name,
-        article: way.article_on(failing),
-        recovered: count.recovered,
-        calls: mean(count.calls, settings.tickets),
-        calls_exact: way.calls_on(failing),
-        answered: mean(count.answered, settings.tickets),
-        true_reports: count.true_reports,
+    let rows = cells().zip(counts.0).map(|((failing, way), count)| {
+        let mean = |sums: Sums| round(sums.mean(settings.tickets).unwrap_or(0.0));
+        StoppingRow {
+            failing,
+            harness: way.name,
+            recovered: count.recovered,
+            calls: mean(count.calls),
+            calls_exact: way.calls_on(failing),
+            answered: mean(count.answered),
+            true_reports: count.true_reports,
+            agent_calls: mean(count.agent_calls),
+            figures: way.figures(failing, &count, settings.tickets),
+        }
     });
     Stopping { tickets: settings.tickets, rows: rows.collect() }
 }
@@ -121,25 +150,27 @@ struct Counts([Count; FAILING.len() * WAYS.len()]);
 #[derive(Default)]
 struct Count {
     recovered: u64,
-    calls: u64,
-    answered: u64,
+    calls: Sums,
+    answered: Sums,
     true_reports: u64,
+    agent_calls: Sums,
 }
 
 impl Merge for Counts {
     fn merge(&mut self, other: Self) {
         for (count, other) in self.0.iter_mut().zip(other.0) {
             count.recovered += other.recovered;
-            count.calls += other.calls;
-            count.answered += other.answered;
+            count.calls.merge(other.calls);
+            count.answered.merge(other.answered);
             count.true_reports += other.true_reports;
+            count.agent_calls.merge(other.agent_calls);
         }
     }
 }
 
 impl Way {
     /// Runs a ticket whose first order's refund fails so often.
-    fn count(&self, ticket: &Ticket, failing: u32, seed: Seed, count: &mut Count) {
+    fn count(self, ticket: &Ticket, failing: u32, seed: Seed, count: &mut Count) {
         let attempts: Attempts = format!("1-{failing}").parse().expect("a range from 1 on");
         let order = ticket.orders()[0].id().clone();
         let rule = Rule::scripted(Operation::Refund, order, attempts, Fault::TRANSIENT);
@@ -157,27 +188,74 @@ impl Way {
         );
         let grade = bank.grade(&outcome.report);
         count.recovered += u64::from(grade.all_ok());
-        count.calls += u64::from(grade.orders()[0].attempts.refund);
-        count.answered += harness.stopping_rule().map_or(0, StoppingRule::answered);
+        count.calls.add(u64::from(grade.orders()[0].attempts.refund));
+        count.answered.add(harness.stopping_rule().map_or(0, StoppingRule::answered));
         count.true_reports += u64::from(grade.report_true() == Some(true));
+        count.agent_calls.add(u64::from(outcome.agent_calls));
     }
 
     /// Calls to the failing refund, worked out.
-    fn calls_on(&self, failing: u32) -> u32 {
-        let all = 3 * self.design.retry().attempts_max;
+    fn calls_on(self, failing: u32) -> u32 {
+        let all = AGENT_MAX * self.design.retry().attempts_max;
         let sent = self.stops_after.map_or(all, |failures| all.min(failures));
         sent.min(failing + 1)
     }
 
-    fn article_on(&self, failing: u32) -> &'static str {
-        let place = FAILING.iter().position(|known| *known == failing);
-        place.map_or("", |place| self.article[place])
+    fn recovers(self, failing: u32) -> bool {
+        self.calls_on(failing) > failing
     }
-}
 
-#[allow(clippy::cast_precision_loss, reason = "nobody counts 2^53 calls")]
-fn mean(sum: u64, of: u64) -> f64 {
-    round(sum as f64 / of.max(1) as f64)
+    /// Refunds that the agent writes, worked out.
+    fn written_on(self, failing: u32) -> u32 {
+        if self.recovers(failing) {
+            (failing + 1).div_ceil(self.design.retry().attempts_max)
+        } else {
+            AGENT_MAX
+        }
+    }
+
+    /// Refunds that the rule answers by itself, worked out: those that the agent writes after it has stopped.
+    fn answered_on(self, failing: u32) -> u32 {
+        let sent = self.calls_on(failing).div_ceil(self.design.retry().attempts_max);
+        self.written_on(failing) - sent
+    }
+
+    /// Turns of the agent, worked out: it reads first and after each refund that failed, and reports.
+    fn turns_on(self, failing: u32) -> u32 {
+        let written = self.written_on(failing);
+        2 + 2 * written - u32::from(self.recovers(failing))
+    }
+
+    fn figures(self, failing: u32, count: &Count, tickets: u64) -> Vec<Figure> {
+        let place = FAILING.iter().position(|known| *known == failing);
+        let article = self.article.zip(place).map(|(article, place)| article[place]);
+        let reports = article.map(|_| (ARTICLE_TICKETS, ARTICLE_TICKETS));
+        let article = article.unwrap_or(SILENT);
+        let share = |measure, hits| Figure::share(measure, hits, tickets);
+        let mean = |measure, sums: &Sums, exact: u32| {
+            Figure::mean(measure, sums, tickets, 1.0).exact(f64::from(exact))
+        };
+        let mut calls = mean("refund calls a ticket", &count.calls, self.calls_on(failing));
+        if let Some(article) = article.calls {
+            calls = calls.article(article);
+        }
+        let mut figures = vec![
+            share("recovered", count.recovered)
+                .article_may_count(article.recovered.map(|count| (count, ARTICLE_TICKETS)))
+                .exact(if self.recovers(failing) { 1.0 } else { 0.0 }),
+            calls,
+            share("true reports", count.true_reports).article_may_count(reports).exact(1.0),
+            mean("agent calls a ticket", &count.agent_calls, self.turns_on(failing)),
+        ];
+        if self.stops_after.is_some() {
+            figures.push(
+                mean("answered by the rule", &count.answered, self.answered_on(failing))
+                    .article(article.answered),
+            );
+        }
+        let row = || [("k", Value::from(failing)), ("harness", self.name.into())];
+        figures.into_iter().map(|figure| figure.at("stopping", row())).collect()
+    }
 }
 
 impl Sheet for Stopping {
@@ -189,32 +267,15 @@ impl Sheet for Stopping {
     }
 
     fn header(&self) -> Vec<&'static str> {
-        vec![
-            "k",
-            "harness",
-            "article",
-            "recovered",
-            "refund calls a ticket",
-            "exact",
-            "answered by the rule",
-            "true reports",
-        ]
+        ["k", "harness"].into_iter().chain(figure::COLUMNS).collect()
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let cells = |row: &StoppingRow| {
-            vec![
-                row.failing.to_string(),
-                row.harness.to_owned(),
-                row.article.to_owned(),
-                format!("{} of {}", row.recovered, self.tickets),
-                format!("{:.1}", row.calls),
-                row.calls_exact.to_string(),
-                format!("{:.1}", row.answered),
-                format!("{} of {}", row.true_reports, self.tickets),
-            ]
-        };
-        self.rows.iter().map(cells).collect()
+        figure::rows(self.rows.iter().flat_map(|row| &row.figures))
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        self.rows.iter().flat_map(|row| &row.figures).cloned().collect()
     }
 
     fn notes(&self) -> Vec<String> {
@@ -222,6 +283,7 @@ impl Sheet for Stopping {
             "The scripted agent sends a refund three times at the most, so a rule of 3 above it alone has \
              nothing to stop."
                 .to_owned(),
+            "The article, too, has fewer agent calls at k = 4 where the harness makes 3 attempts.".to_owned(),
             "Above the harness's retries the rule keeps the layers from multiplying, and gives up what a \
              fourth attempt would have paid."
                 .to_owned(),

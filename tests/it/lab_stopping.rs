@@ -1,12 +1,17 @@
 //! What the lab says of breakers, stopping rules and layers of retries, beside their sources.
 
+use std::{
+    num::NonZero,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
 use badbank::lab::{
     Settings, Sheet, amplification,
     breaker::{self, Arm, FleetRow},
-    stopping,
+    keys, recovery, stopping,
 };
 
-use crate::trial::assert_log;
+use crate::{lab_retries::is_rectangular, trial::assert_log};
 
 /// "The third failure never came": its log, and its regression test.
 #[test]
@@ -20,6 +25,9 @@ fn the_morning_of_the_source_comes_out_as_it_says() {
     assert_eq!(windows[..6], ["1", "2", "2", open, open, "not sent"]);
     assert_eq!(timeline.rows[9].streak, "2");
     assert_eq!(windows[6..], ["1", "1", "2", "3, open until 13:04"]);
+    for row in &timeline.rows {
+        assert_eq!((&row.streak, &row.window), (&row.streak_exact, &row.window_exact), "{row:?}");
+    }
     assert_log!("lab", timeline.text());
 }
 
@@ -49,6 +57,9 @@ fn stopping_rules_come_out_as_worked_out() {
         let recovers = row.calls_exact > row.failing;
         assert_eq!(row.recovered, if recovers { 10 } else { 0 }, "{row:?}");
     }
+    for figure in sheet.figures() {
+        assert_eq!(figure.measured, figure.exact, "{figure:?}");
+    }
     assert_log!("lab", sheet.text());
 }
 
@@ -65,14 +76,34 @@ fn layers_multiply_to_243_and_budgets_keep_them_from_it() {
 }
 
 #[test]
-fn every_sheet_is_json_too() {
-    let settings = Settings::new(2, 1);
-    let sheets = [
-        breaker::run(&settings).json(),
-        stopping::run(&settings).json(),
-        amplification::run(&settings).json(),
-    ];
-    for sheet in sheets {
-        assert!(serde_json::from_str::<serde_json::Value>(&sheet).unwrap().is_object());
+fn operations_are_shared_by_threads_and_told_of_as_they_are_done() {
+    let told = AtomicU64::new(0);
+    let progress = |done| {
+        told.fetch_add(done, Ordering::Relaxed);
+    };
+    let one = Settings::new(300, 1);
+    let jobs = NonZero::new(3).unwrap();
+    let shared = amplification::run(&Settings { jobs, progress: &progress, ..one });
+    assert_eq!(shared, amplification::run(&one));
+    assert_eq!(told.into_inner(), 300);
+}
+
+#[test]
+fn every_sheet_is_json_and_csv_too() {
+    #[track_caller]
+    fn check(sheet: &impl Sheet) {
+        let json: serde_json::Value = serde_json::from_str(&sheet.json()).unwrap();
+        let records = sheet.records();
+        assert_eq!(json["figures"].as_array().unwrap().len(), records.len() - 1);
+        is_rectangular(sheet);
+        for line in sheet.text().lines() {
+            assert!(line.chars().count() <= 140, "{line}");
+        }
     }
+    let settings = Settings::new(2, 1);
+    check(&breaker::run(&settings));
+    check(&stopping::run(&settings));
+    check(&amplification::run(&settings));
+    check(&recovery::run(&settings));
+    check(&keys::run(&settings));
 }

@@ -8,7 +8,7 @@ use kuva::{
 use super::{BLUE, GREY, ORANGE, entry, marks, percents, reach, scatter, svg, word};
 use crate::{
     lab::{
-        Sheet as _,
+        Sheet as _, hundredths, percent,
         retries::{ArmResult, Retries},
     },
     stats::Proportion,
@@ -68,17 +68,10 @@ impl Row {
     }
 
     fn words(&self) -> String {
-        let [share, low, high, exact, article] = [
-            self.measured.share,
-            self.measured.low,
-            self.measured.high,
-            self.exact,
-            self.article.share,
-        ]
-        .map(|share| share * 100.0);
-        format!(
-            "measured {share:.1} % ({low:.1} to {high:.1}), exact {exact:.1} %, article {article:.1} %"
-        )
+        let Proportion { share, low, high } = self.measured;
+        let [share, exact, article] = [share, self.exact, self.article.share].map(percent);
+        let [low, high] = [low, high].map(hundredths);
+        format!("measured {share} ({low} to {high}), exact {exact}, article {article}")
     }
 }
 

@@ -10,6 +10,8 @@ use serde::Serialize;
 use super::{
     super::{
         Settings, Sheet,
+        figure::{Figure, Value},
+        hundredths,
         parallel::{Merge, tally},
         percent, round,
     },
@@ -77,8 +79,8 @@ pub struct Arm {
     pub low: f64,
     /// Upper end of it.
     pub high: f64,
-    /// The median over all runs of the time from the start of the phase to the trip; none if fewer than half
-    /// trip.
+    /// The median over all runs of the time from the start of the phase to the trip, in whole seconds; none if fewer
+    /// than half trip.
     pub median_delay_ms: Option<u64>,
 }
 
@@ -99,8 +101,10 @@ pub fn fleet(settings: &Settings<'_>) -> Fleet {
     });
     let row = |(cell, (phase, workers)): (usize, (&Phase, usize))| {
         let [streak, window, scaled] = [0, 1, 2].map(|rule| {
-            let delays = delays.0.get(cell).map_or(&[][..], |cell| &cell[rule]);
-            Arm::new(delays, settings.tickets)
+            delays.0.get(cell).map_or_else(
+                || Arm::new(&Histogram::default(), settings.tickets),
+                |cell| Arm::new(&cell[rule], settings.tickets),
+            )
         });
         let &Phase { name, fail_percent, hours } = phase;
         FleetRow { phase: name, fail_percent, hours, workers, streak, window, scaled }
@@ -116,45 +120,84 @@ fn scaled(workers: usize) -> Policy {
 
 /// For each cell and rule, the delays of those runs that trip.
 #[derive(Default)]
-struct Delays(Vec<[Vec<u64>; 3]>);
+struct Delays(Vec<[Histogram; 3]>);
+
+/// How many runs trip in each second of their phase.
+#[derive(Default)]
+struct Histogram(Vec<u32>);
+
+impl Histogram {
+    fn add(&mut self, delay_ms: u64) {
+        let second = usize::try_from(delay_ms / 1000).expect("a phase has a few thousand seconds");
+        self.0.resize(self.0.len().max(second + 1), 0);
+        self.0[second] += 1;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.0.resize(self.0.len().max(other.0.len()), 0);
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine += theirs;
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.0.iter().copied().map(u64::from).sum()
+    }
+
+    /// The second of the run that has so many before it, if there is one.
+    fn second(&self, before: u64) -> Option<u64> {
+        let counts = self.0.iter().scan(0, |sum, count| {
+            *sum += u64::from(*count);
+            Some(*sum)
+        });
+        (0..).zip(counts).find(|(_, sum)| *sum > before).map(|(second, _)| second)
+    }
+}
 
 impl Delays {
-    fn add(&mut self, cell: usize, delays: [Option<u64>; 3]) {
+    fn cell(&mut self, cell: usize) -> &mut [Histogram; 3] {
         if self.0.len() <= cell {
             self.0.resize_with(cell + 1, Default::default);
         }
-        for (known, delay) in self.0[cell].iter_mut().zip(delays) {
-            known.extend(delay);
+        &mut self.0[cell]
+    }
+
+    fn add(&mut self, cell: usize, delays: [Option<u64>; 3]) {
+        for (known, delay) in self.cell(cell).iter_mut().zip(delays) {
+            if let Some(delay_ms) = delay {
+                known.add(delay_ms);
+            }
         }
     }
 }
 
 impl Merge for Delays {
     fn merge(&mut self, other: Self) {
-        if self.0.len() < other.0.len() {
-            self.0.resize_with(other.0.len(), Default::default);
-        }
-        for (cell, others) in self.0.iter_mut().zip(other.0) {
-            for (delays, others) in cell.iter_mut().zip(others) {
-                delays.extend(others);
+        for (cell, others) in other.0.iter().enumerate() {
+            for (delays, others) in self.cell(cell).iter_mut().zip(others) {
+                delays.merge(others);
             }
         }
     }
 }
 
 impl Arm {
-    fn new(delays: &[u64], runs: u64) -> Self {
-        let mut delays = delays.to_vec();
-        delays.sort_unstable();
-        let middle = usize::try_from(runs / 2).unwrap_or(usize::MAX);
-        let tripped = delays.len() as u64;
+    fn new(delays: &Histogram, runs: u64) -> Self {
+        let tripped = delays.count();
         let Proportion { share, low, high } = Proportion::wilson(tripped, runs);
-        let median_delay_ms = delays.get(middle).copied();
+        let median_delay_ms = delays.second(runs / 2).map(|second| second * 1000);
         Self { tripped, share: round(share), low: round(low), high: round(high), median_delay_ms }
     }
 
+    fn figures(&self, runs: u64) -> [Figure; 2] {
+        let tripped = Figure::share("trips", self.tripped, runs);
+        let median = Figure::new("median delay, s");
+        let seconds = self.median_delay_ms.map(|delay_ms| delay_ms / 1000);
+        [tripped, seconds.into_iter().fold(median, Figure::measured)]
+    }
+
     fn cells(&self) -> [String; 2] {
-        let [low, high] = [self.low, self.high].map(|bound| format!("{:.1}", bound * 100.0));
+        let [low, high] = [self.low, self.high].map(hundredths);
         let share = format!("{} ({low}–{high})", percent(self.share));
         let minutes = |delay_ms: u64| {
             format!("{}.{} min", delay_ms / MINUTE_MS, delay_ms % MINUTE_MS * 10 / MINUTE_MS)
@@ -238,14 +281,14 @@ impl Sheet for Fleet {
     fn header(&self) -> Vec<&'static str> {
         vec![
             "backend",
-            "sessions that fail",
+            "fail",
             "workers",
-            "3 in a row: trips",
-            "median delay",
-            "3 in 60 min: trips",
-            "median delay",
-            "2 + workers/2 in 60 min: trips",
-            "median delay",
+            "3 in a row",
+            "median",
+            "3 in 60 min",
+            "median",
+            "2 + workers/2 in 60 min",
+            "median",
         ]
     }
 
@@ -264,9 +307,29 @@ impl Sheet for Fleet {
         self.rows.iter().map(cells).collect()
     }
 
+    fn figures(&self) -> Vec<Figure> {
+        let figures = |row: &FleetRow| {
+            let place = |rule: &str| -> [(_, Value); 5] {
+                [
+                    ("backend", row.phase.into()),
+                    ("fail_percent", row.fail_percent.into()),
+                    ("hours", row.hours.into()),
+                    ("workers", (row.workers as u64).into()),
+                    ("rule", rule.into()),
+                ]
+            };
+            let arms = [("streak", &row.streak), ("window", &row.window), ("scaled", &row.scaled)];
+            arms.map(|(rule, arm)| {
+                arm.figures(self.runs).map(|figure| figure.at("fleet", place(rule)))
+            })
+        };
+        self.rows.iter().flat_map(figures).flatten().collect()
+    }
+
     fn notes(&self) -> Vec<String> {
         let notes = [
-            "Trips while the backend is healthy are false. Medians are over all runs of a row.",
+            "Runs that trip, with 95 % Wilson intervals; while the backend is healthy they are false.",
+            "Medians are those of the delay, over all runs of a row.",
             "Article: a fleet's backend failed six times in a morning, and never three times in a row.",
             "More workers do not hide a streak, they bring it sooner; three in a window are never later.",
             "But a count within a time grows with the fleet even where all is well, so its threshold has to.",

@@ -12,7 +12,7 @@ pub use self::{
     fleet::{Arm, Fleet, FleetRow, fleet},
     timeline::{Timeline, TimelineRow, timeline},
 };
-use super::{Settings, Sheet};
+use super::{Figure, Settings, Sheet};
 use crate::harness::Policy;
 
 const HOUR: std::time::Duration = std::time::Duration::from_secs(3600);
@@ -48,6 +48,11 @@ impl Sheet for Breaker {
 
     fn rows(&self) -> Vec<Vec<String>> {
         self.fleet.rows()
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let timeline = self.timeline.figures().into_iter();
+        timeline.chain(self.fleet.figures()).collect()
     }
 
     fn notes(&self) -> Vec<String> {

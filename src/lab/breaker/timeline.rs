@@ -4,7 +4,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{super::Sheet, HOUR, STREAK, WINDOW};
+use super::{
+    super::{
+        Sheet,
+        figure::{Figure, Value, unless_exact},
+    },
+    HOUR, STREAK, WINDOW,
+};
 use crate::harness::{CircuitBreaker, Policy, Signal, State, Timestamp};
 
 /// The two sequences, event by event.
@@ -27,6 +33,8 @@ pub struct TimelineRow {
     pub streak_article: &'static str,
     /// The same, measured.
     pub streak: String,
+    /// The same, worked out.
+    pub streak_exact: String,
     /// Failures counted under that rule; none if the session was not sent.
     #[serde(skip)]
     pub streak_count: Option<u32>,
@@ -34,6 +42,8 @@ pub struct TimelineRow {
     pub window_article: &'static str,
     /// The same, measured.
     pub window: String,
+    /// The same, worked out.
+    pub window_exact: String,
     /// Failures counted under that rule; none if the session was not sent.
     #[serde(skip)]
     pub window_count: Option<u32>,
@@ -75,21 +85,31 @@ const REGRESSION: [Session; 4] = [
     session((4, 5), true, "never trips", "trips"),
 ];
 
+/// Failures of the morning, and the minutes from the first to the last, as the source counts them.
+const ARTICLE_FAILURES: (u64, u64) = (4, 17);
+
+/// Failures at which either rule opens the circuit.
+const FAILURES: usize = 3;
+
 /// Runs both sequences against real breakers.
 pub fn timeline() -> Timeline {
     let mut rows = Vec::new();
     for (sequence, sessions) in [("morning", &MORNING[..]), ("regression", &REGRESSION[..])] {
         let [streak, window] = [STREAK, WINDOW].map(|policy| cells(policy, sessions));
-        for ((session, streak), window) in sessions.iter().zip(streak).zip(window) {
+        for (place, ((session, streak), window)) in
+            sessions.iter().zip(streak).zip(window).enumerate()
+        {
             rows.push(TimelineRow {
                 sequence,
                 time: clock(noon().plus(minutes(session.ended))),
                 event: session.event(),
                 streak_article: session.streak_article,
                 streak: streak.text,
+                streak_exact: in_a_row(&sessions[..=place]),
                 streak_count: streak.count,
                 window_article: session.window_article,
                 window: window.text,
+                window_exact: within_an_hour(&sessions[..=place]),
                 window_count: window.count,
             });
         }
@@ -112,6 +132,24 @@ impl Session {
 
     fn began(&self) -> Timestamp {
         Timestamp::from_unix_ms(self.ended().unix_ms() - u64::from(self.took_s) * 1000)
+    }
+}
+
+/// The failures in a row with which sessions end, worked out from them; no sequence has three.
+fn in_a_row(sessions: &[Session]) -> String {
+    sessions.iter().rev().take_while(|session| session.is_failure).count().to_string()
+}
+
+/// What three failures within an hour make of the last of these sessions, worked out from them; no sequence
+/// takes longer.
+fn within_an_hour(sessions: &[Session]) -> String {
+    let mut failures = sessions.iter().filter(|session| session.is_failure);
+    let Some(third) = failures.nth(FAILURES - 1) else {
+        return sessions.iter().filter(|session| session.is_failure).count().to_string();
+    };
+    match sessions.last() {
+        Some(last) if last.began() > third.ended() => "not sent".to_owned(),
+        _ => format!("{FAILURES}, open until {}", clock(third.ended().plus(HOUR))),
     }
 }
 
@@ -191,18 +229,65 @@ impl Sheet for Timeline {
                 row.time.clone(),
                 row.event.clone(),
                 row.streak_article.to_owned(),
-                row.streak.clone(),
+                unless_exact(&row.streak, &row.streak_exact),
                 row.window_article.to_owned(),
-                row.window.clone(),
+                unless_exact(&row.window, &row.window_exact),
             ]
         };
         self.rows.iter().map(cells).collect()
     }
 
+    fn figures(&self) -> Vec<Figure> {
+        let mut figures: Vec<Figure> = self.rows.iter().flat_map(TimelineRow::figures).collect();
+        let (failures, minutes) = failures_of_the_morning();
+        let morning = || [("sequence", Value::from("morning"))];
+        for (measure, measured, article) in [
+            ("failures", failures, ARTICLE_FAILURES.0),
+            ("minutes from the first failure to the last", minutes, ARTICLE_FAILURES.1),
+        ] {
+            let figure = Figure::new(measure).measured(measured).article(article);
+            figures.push(figure.at("timeline", morning()));
+        }
+        figures
+    }
+
     fn notes(&self) -> Vec<String> {
+        let (failures, minutes) = failures_of_the_morning();
+        let (article_failures, article_minutes) = ARTICLE_FAILURES;
         vec![
             "Counts after each event. `not sent`: the session began while the circuit was open."
                 .to_owned(),
+            "What must come out is shown where something else was measured.".to_owned(),
+            format!(
+                "The morning: {failures} failures in {minutes} minutes (article: {article_failures} in \
+                 {article_minutes}), and never three in a row."
+            ),
         ]
     }
+}
+
+impl TimelineRow {
+    fn figures(&self) -> [Figure; 2] {
+        let place = || [self.sequence, &self.time, &self.event].map(Value::from);
+        let place = || ["sequence", "time", "event"].into_iter().zip(place());
+        [
+            Figure::new("failures in a row")
+                .article(self.streak_article)
+                .measured(self.streak.as_str())
+                .exact(self.streak_exact.as_str())
+                .at("timeline", place()),
+            Figure::new("failures within 60 min")
+                .article(self.window_article)
+                .measured(self.window.as_str())
+                .exact(self.window_exact.as_str())
+                .at("timeline", place()),
+        ]
+    }
+}
+
+/// The failures of the morning, and the minutes from the first of them to the last.
+fn failures_of_the_morning() -> (u64, u64) {
+    let ended = MORNING.iter().filter(|session| session.is_failure).map(|session| session.ended);
+    let minutes = ended.clone().max().unwrap_or(0) - ended.clone().min().unwrap_or(0);
+    (ended.count() as u64, u64::from(minutes))
 }

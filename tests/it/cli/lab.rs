@@ -79,6 +79,28 @@ fn a_picture_changes_nothing_of_the_table() {
 }
 
 #[test]
+fn a_table_of_several_tables_is_one_csv() {
+    let told = badbank("lab breaker --tickets 3 --format csv").ends_with(0);
+    let csv = told.stdout;
+    assert!(csv.starts_with("table,sequence,time,event,backend,fail_percent,"), "{csv}");
+    let row = r#"timeline,morning,12:09,failure (6 s),,,,,,failures within 60 min,"trips, for an hour",,,"3, open until 13:09","#;
+    assert!(csv.lines().any(|line| line.starts_with(row)), "{csv}");
+    let told = badbank("lab recovery --tickets 3 --format csv").ends_with(0);
+    let row = "moments,stale,2,after_commit,orders refunded twice,,,,0.5,12,24,";
+    assert!(told.stdout.lines().any(|line| line.starts_with(row)), "{}", told.stdout);
+}
+
+#[test]
+fn more_jobs_than_there_is_memory_for_are_no_reason_to_panic() {
+    let command = "ulimit -v 300000 && exec \"$0\" lab stopping --tickets 640 --jobs 1024";
+    let shell = std::process::Command::new("sh")
+        .args(["-c", command, env!("CARGO_BIN_EXE_badbank")])
+        .output()
+        .unwrap();
+    assert!(shell.status.success(), "{}", String::from_utf8_lossy(&shell.stderr));
+}
+
+#[test]
 fn what_has_no_picture_is_refused_before_it_runs() {
     for experiment in ["recovery", "stopping", "keys"] {
         // So many tickets would take days.
