@@ -4,6 +4,7 @@
 //! the face that serves the bank makes of the plan's latency. The bank itself is synchronous, without
 //! I/O, clock or lock; [`SharedBank`] is the same for threads.
 
+mod answer;
 mod delivery;
 mod door;
 mod later;
