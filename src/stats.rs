@@ -1,4 +1,4 @@
-//! Intervals for proportions.
+//! Proportions and means with their intervals, repeated runs, and paired arms.
 #![allow(clippy::float_arithmetic, reason = "this is where statistics are made")]
 
 /// The 97.5 % point of the normal distribution.
@@ -91,7 +91,7 @@ impl Sums {
     pub fn interval(&self, count: u64) -> Option<(f64, f64)> {
         let mean = self.mean(count).filter(|_| count > 1)?;
         let (all, sum) = (u128::from(count), u128::from(self.sum));
-        let scatter = (all * self.squares - sum * sum) as f64;
+        let scatter = (all * self.squares).saturating_sub(sum * sum) as f64;
         let half = Z_95 * (scatter / (count - 1) as f64).sqrt() / count as f64;
         Some((mean - half, mean + half))
     }

@@ -187,8 +187,15 @@ impl Bank {
             Deliveries::Twice(first) => self.push_on(course, 1, first).map(|outcome| {
                 let amount = course.record.amount.expect("only a refund is delivered twice");
                 let mut second = self.deliver(course, 2, amount);
-                // Its key, if any, was just bound or released, so it waits for nobody; its answer has no reader.
-                let _unread = self.push_on(course, 2, &mut second);
+                // Its answer has no reader. Where its key came free and a third call has it now, it waits for that one.
+                if self.push_on(course, 2, &mut second).is_none() {
+                    let deliveries = Deliveries::Overlapping(Stage::Done(outcome.clone()), second);
+                    self.leave_under_way(Course {
+                        deliveries,
+                        told: Told::Answered,
+                        ..course.clone()
+                    });
+                }
                 Some(outcome)
             }),
             Deliveries::Overlapping(first, second) => {
@@ -340,9 +347,13 @@ impl Bank {
         let amount = course.record.amount.expect("only a refund comes late");
         course.deliveries = Deliveries::One(self.deliver(&course, 1, amount));
         if self.proceed(&mut course).is_none() {
-            // It waits for another delivery under its key; nobody will collect it.
-            self.tokens += 1;
-            self.open.insert(self.tokens, Open::UnderWay(course));
+            self.leave_under_way(course);
         }
+    }
+
+    /// Keeps a call that waits for another under its key, and that nobody will collect.
+    fn leave_under_way(&mut self, course: Course) {
+        self.tokens += 1;
+        self.open.insert(self.tokens, Open::UnderWay(course));
     }
 }

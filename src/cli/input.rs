@@ -17,23 +17,34 @@ use crate::{
     ticket::Ticket,
 };
 
-/// A file larger than this is none of ours.
-const FILE_MAX_BYTES: u64 = 1 << 30;
+/// What is read of stdin at the most.
+const STDIN_MAX_BYTES: u64 = 1 << 32;
 
-/// The text of a file; `-` is stdin.
+/// The text of a file; `-` is stdin. One that is cut off in the middle of a letter ends before it.
 pub(super) fn read(path: &Path) -> Result<String, CliError> {
     let bytes = if path.as_os_str() == "-" {
         let mut bytes = Vec::new();
-        io::stdin().lock().take(FILE_MAX_BYTES).read_to_end(&mut bytes).map(|_| bytes)
+        let read = io::stdin().lock().take(STDIN_MAX_BYTES + 1).read_to_end(&mut bytes);
+        read.and_then(|count| {
+            let is_all = count as u64 <= STDIN_MAX_BYTES;
+            is_all.then_some(bytes).ok_or_else(|| io::Error::other("it is larger than 4 GiB"))
+        })
     } else {
         fs::read(path)
     };
     let bytes = bytes
         .with_context(|| format!("{} cannot be read", name(path).display()))
         .map_err(CliError::usage)?;
-    String::from_utf8(bytes).map_err(|error| {
+    String::from_utf8(bytes).or_else(|error| {
+        let end = error.utf8_error();
+        if end.error_len().is_none() {
+            let mut bytes = error.into_bytes();
+            bytes.truncate(end.valid_up_to());
+            return Ok(String::from_utf8(bytes).expect("it was found valid up to there"));
+        }
         let line = line_breaks(&error.as_bytes()[..error.utf8_error().valid_up_to()]) + 1;
-        CliError::usage(anyhow!("{}:{line}: this is not UTF-8 text", name(path).display()))
+        let path = name(path).display();
+        Err(CliError::usage(anyhow!("{path}:{line}: this is not UTF-8 text")))
     })
 }
 

@@ -112,9 +112,14 @@ struct Bursting {
     on: On,
     burst: Burst,
     fault: Fault,
-    /// By order and operation; of its own order alone if it names one.
+    /// Whether it names no order.
+    is_of_all: bool,
+    /// By order and operation, as far as they are remembered; of its own order alone if it names one.
     walks: Vec<[Walk; 2]>,
 }
+
+/// Orders × rules for all of them whose walks are remembered, at 16 bytes each.
+const WALKS_MAX: usize = 1 << 22;
 
 /// Answers for each call which fault it meets.
 ///
@@ -165,10 +170,18 @@ impl Injector {
                 self.scripts.push(order, place, Scripted { on, attempts, fault });
             }
             Trigger::Burst(burst) => {
-                let walks = vec![Default::default(); order.map_or(self.hashes.len(), |_| 1)];
-                self.bursts.push(order, place, Bursting { on, burst, fault, walks });
+                let is_of_all = order.is_none();
+                let walks = vec![Default::default(); if is_of_all { self.walked() } else { 1 }];
+                self.bursts.push(order, place, Bursting { on, burst, fault, is_of_all, walks });
             }
         }
+    }
+
+    /// Orders whose walks a further rule for all of them remembers: each, unless that is too much for the memory.
+    fn walked(&self) -> usize {
+        let rules = self.bursts.of_all.len() + 1;
+        let orders = self.hashes.len();
+        if rules.saturating_mul(orders) <= WALKS_MAX { orders } else { 0 }
     }
 
     /// Takes in an order that the injector was not made with.
@@ -178,7 +191,9 @@ impl Injector {
     pub fn insert(&mut self, order: &OrderId) -> OrderIndex {
         self.hashes.push(OrderHash::of(order));
         for (_, rule) in &mut self.bursts.of_all {
-            rule.walks.push(Default::default());
+            if rule.walks.len() + 1 == self.hashes.len() {
+                rule.walks.push(Default::default());
+            }
         }
         OrderIndex::new(self.hashes.len() - 1)
     }
@@ -210,8 +225,11 @@ impl Injector {
             let draw =
                 |attempt| draw(self.seed, operation, self.hashes[order.get()], attempt, *stream);
             // A rule that names its order has the walks of that one alone.
-            let walks = rule.walks.get(order.get()).unwrap_or(&rule.walks[0]);
-            walks[operation as usize].is_bad(rule.burst, attempt, draw)
+            let place = if rule.is_of_all { order.get() } else { 0 };
+            match rule.walks.get(place) {
+                Some(walks) => walks[operation as usize].is_bad(rule.burst, attempt, draw),
+                None => Walk::default().is_bad(rule.burst, attempt, draw),
+            }
         };
         rules.find(strikes).map(|(_, rule)| rule.fault)
     }

@@ -250,7 +250,7 @@ fn is_own_replay(call: &CallFacts, commits: &[Commit<'_>]) -> bool {
     })
 }
 
-/// Why an expected refund is missing, and the calls that tried; each call explains one missing refund.
+/// Why an expected refund is missing, and the calls that tried; each that was deceived explains one.
 ///
 /// Those that asked for the amount tried, or else those that asked for one that nobody expected, and did not only
 /// repeat a refund that had been paid.

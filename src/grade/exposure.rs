@@ -73,6 +73,8 @@ struct Tally<'a> {
     has_call: bool,
     /// Calls per order that are unanswered, and not because their answer is withheld.
     unanswered: Vec<u32>,
+    /// Whether calls have no latency.
+    is_instant: bool,
     /// Calls whose answer takes its time once they have had their effect.
     slow: BTreeSet<CallIndex>,
     /// Of these, those that have had it and are not answered.
@@ -93,6 +95,7 @@ impl<'a> Tally<'a> {
             // Of a history that is cut it cannot be told.
             has_call: history.is_cut(),
             unanswered: vec![0; orders],
+            is_instant: history.header().settings.latency_ms == 0,
             slow: BTreeSet::new(),
             withheld: BTreeSet::new(),
             overlapped: BTreeSet::new(),
@@ -121,7 +124,8 @@ impl<'a> Tally<'a> {
             Event::Commit(call, 1, _) | Event::Replay(call, 1, _) | Event::Refuse(call, 1, _) => {
                 self.took_effect(*call);
             }
-            Event::Arrive(call, _) if self.history.call(*call).operation == Operation::GetOrder => {
+            // With latency nothing tells when a read has had its effect.
+            Event::Arrive(call, _) if self.is_instant && self.is_read(*call) => {
                 self.took_effect(*call);
             }
             Event::Fault(call, fault) => {
@@ -135,9 +139,16 @@ impl<'a> Tally<'a> {
                 self.fire(record, &fault);
                 *self.met.entry(fault).or_default() += 1;
             }
-            Event::Plan(change) => self.change_plan(&change.armed),
+            Event::Plan(change) => {
+                self.is_instant = change.settings.latency_ms == 0;
+                self.change_plan(&change.armed);
+            }
             _ => {}
         }
+    }
+
+    fn is_read(&self, call: CallIndex) -> bool {
+        self.history.call(call).operation == Operation::GetOrder
     }
 
     /// From here on the answer to a slow call is withheld.
@@ -190,7 +201,8 @@ impl<'a> Tally<'a> {
                     }
                 }
             }
-            unfired.extend(armed.unmatched.iter().cloned());
+            let unmatched = armed.unmatched.iter().filter(|name| listed.insert((*name).clone()));
+            unfired.extend(unmatched.cloned());
         }
         // A plan that came again may have fired what it did not fire before.
         unfired.retain(|name| !fired.contains(name));

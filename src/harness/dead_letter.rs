@@ -85,7 +85,7 @@ impl DeadLetter {
             error: error.clone(),
             is_dead: false,
         });
-        letter.attempts += 1;
+        letter.attempts = letter.attempts.saturating_add(1);
         letter.error.worsen(error);
         letter
     }

@@ -47,6 +47,19 @@ pub struct History {
     stream: Option<Stream>,
 }
 
+/// What becomes of an event in memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    Keeps,
+    Forgets,
+}
+
+impl Memory {
+    const fn unless(is_lost: bool) -> Self {
+        if is_lost { Self::Forgets } else { Self::Keeps }
+    }
+}
+
 impl PartialEq for History {
     fn eq(&self, other: &Self) -> bool {
         self.header == other.header
@@ -158,9 +171,9 @@ impl History {
                 self.keep(CallRecord { amount: None, key: None, caller: None, ..call.clone() })
             }
         };
-        self.write(Event::Invoke(index), Some(call), !is_full);
+        self.write(Event::Invoke(index), Some(call), Memory::unless(is_full));
         if let Some(fault) = fault {
-            self.write(Event::Fault(index, fault), Some(call), true);
+            self.write(Event::Fault(index, fault), Some(call), Memory::Keeps);
         }
         index
     }
@@ -175,29 +188,29 @@ impl History {
     pub(crate) fn record(&mut self, call: &CallRecord, event: Event) {
         let is_exposing = matches!(event, Event::Ok(_, Some(shown)) if shown.hidden > 0);
         let is_dropped = event.call() == Some(CallIndex::DROPPED);
-        let is_kept = !is_dropped && (!self.is_full() || is_exposing);
-        self.write(event, Some(call), is_kept);
+        let is_lost = is_dropped || (self.is_full() && !is_exposing);
+        self.write(event, Some(call), Memory::unless(is_lost));
     }
 
     /// Writes down a request that was refused at the door.
     pub(crate) fn turn_away(&mut self, request: TurnedAway) {
-        let is_kept = !self.is_full();
-        self.write(Event::TurnedAway(Box::new(request)), None, is_kept);
+        let memory = Memory::unless(self.is_full());
+        self.write(Event::TurnedAway(Box::new(request)), None, memory);
     }
 
     /// Writes down what concerns the whole run, even past the bound.
     pub(crate) fn note(&mut self, event: Event) {
-        self.write(event, None, true);
+        self.write(event, None, Memory::Keeps);
     }
 
-    fn write(&mut self, event: Event, call: Option<&CallRecord>, is_kept: bool) {
+    fn write(&mut self, event: Event, call: Option<&CallRecord>, memory: Memory) {
         if let (Some(totals), Some(call)) = (&mut self.totals, call) {
             totals.take(&event, call);
         }
         if self.stream.is_some() {
-            self.stream_on(&event, call, is_kept);
+            self.stream_on(&event, call, memory);
         }
-        if is_kept {
+        if memory == Memory::Keeps {
             self.events.push(event);
         }
     }

@@ -127,7 +127,11 @@ struct Reader {
 impl Reader {
     fn take(&mut self, line: &Line) -> Result<(), String> {
         if self.is_over {
-            return Err("nothing comes after `cut`, which ends a history".to_owned());
+            return Err("nothing comes after `cut` or `settle`, which end a history".to_owned());
+        }
+        self.is_over = matches!(line.event.as_str(), "cut" | "settle");
+        if line.totals.is_some() && !self.is_over {
+            return Err("`totals` stand on `cut` and `settle` alone".to_owned());
         }
         let expected = self.history.events.len() as u64 + 1;
         if line.seq != expected {
@@ -140,7 +144,6 @@ impl Reader {
             self.history.is_cut = true;
         }
         if line.event == "cut" {
-            self.is_over = true;
             return need(line.totals.as_ref(), "totals").map(drop);
         }
         let event = self.event(line)?;

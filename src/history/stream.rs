@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use super::{CallRecord, Event, History};
+use super::{CallRecord, Event, History, Memory};
 
 /// The lines that nobody has taken yet.
 #[derive(Clone, Debug)]
@@ -25,9 +25,9 @@ impl History {
         self.lines().collect()
     }
 
-    pub(super) fn stream_on(&mut self, event: &Event, call: Option<&CallRecord>, is_kept: bool) {
+    pub(super) fn stream_on(&mut self, event: &Event, call: Option<&CallRecord>, memory: Memory) {
         let Some(stream) = &mut self.stream else { return };
-        if !is_kept && !stream.is_whole {
+        if memory == Memory::Forgets && !stream.is_whole {
             return;
         }
         // Of what is whole, nothing is missing that totals could tell.

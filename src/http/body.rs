@@ -50,7 +50,8 @@ pub(super) async fn read_body(
     }
     let mut read = Read::Nothing;
     let mut length: u64 = 0;
-    while let Some(data) = next_data(body, link).await? {
+    let mut ticks = 0;
+    while let Some(data) = next_data(body, link, &mut ticks).await? {
         length = length.saturating_add(data.len() as u64);
         if length > limit {
             return Err(too_large(limit).into());
@@ -87,8 +88,9 @@ async fn discard(headers: &HeaderMap, body: &mut Incoming, link: &Link) -> bool 
     if headers.contains_key(header::EXPECT) || body.size_hint().lower() > left {
         return false;
     }
+    let mut ticks = 0;
     loop {
-        match next_data(body, link).await {
+        match next_data(body, link, &mut ticks).await {
             Ok(None) => return true,
             Ok(Some(data)) if data.len() as u64 <= left => left -= data.len() as u64,
             Ok(Some(_)) | Err(_) => return false,
@@ -133,9 +135,12 @@ impl Read {
     }
 }
 
-/// The next piece of a body; late if the link ticks twice before the body is complete.
-async fn next_data(body: &mut Incoming, link: &Link) -> Result<Option<Bytes>, Failure> {
-    let mut ticks = 0;
+/// The next piece of a body; late if the link has ticked twice before the body is complete.
+async fn next_data(
+    body: &mut Incoming,
+    link: &Link,
+    ticks: &mut u32,
+) -> Result<Option<Bytes>, Failure> {
     std::future::poll_fn(|context| {
         use std::task::Poll::{Pending, Ready};
         loop {
@@ -151,8 +156,8 @@ async fn next_data(body: &mut Incoming, link: &Link) -> Result<Option<Bytes>, Fa
             if link.poll_tick(context).is_pending() {
                 return Pending;
             }
-            ticks += 1;
-            if ticks > 1 {
+            *ticks += 1;
+            if *ticks > 1 {
                 return Ready(Err(Failure::Late));
             }
         }

@@ -87,7 +87,10 @@ impl Runs {
     pub(super) fn reset(&self, run: &Run) {
         let fresh = run.with_bank(|bank| Bank::open(bank.ticket(), bank.plan().clone()));
         let fresh = Arc::new(Run::new(run.id, fresh));
-        self.registry().runs.insert(run.id, fresh);
+        // It may have been deleted meanwhile.
+        if let Some(place) = self.registry().runs.get_mut(&run.id) {
+            *place = fresh;
+        }
     }
 
     fn registry(&self) -> MutexGuard<'_, Registry> {

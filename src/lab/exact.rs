@@ -1,7 +1,7 @@
 //! What must come out on average, by enumerating the fault process of one order.
 //!
 //! Every sequence of faults that a design can meet is walked through with the real design and the real
-//! bank, and weighed with its probability. Sequences too unlikely to matter are left out.
+//! bank, and weighed with its probability. Faults too unlikely to matter are taken not to happen.
 //! The orders of a ticket meet their faults independently, so what holds of one gives what holds of all.
 
 use super::facts::Facts;

@@ -123,7 +123,7 @@ fn table(title: &str, header: &[&str], rows: Vec<Vec<String>>, notes: &[String])
 }
 
 /// To twelve significant digits: further ones differ between platforms. What is not quite 1 does not become 1.
-pub(crate) fn round(value: f64) -> f64 {
+fn round(value: f64) -> f64 {
     let rounded = format!("{value:.11e}").parse().unwrap_or(value);
     if value < 1.0 && rounded >= 1.0 { value } else { rounded }
 }

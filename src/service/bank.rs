@@ -188,8 +188,10 @@ enum Taken {
 impl Taken {
     fn of(bank: &mut Bank, request: &Request<'_>, is_instant: bool) -> Self {
         match bank.arrive(request) {
-            // A request that is lost must not be told from a reply that is, not by time either.
-            Arrival::Answered(sent) if !is_instant && sent.answer == Err(CallError::Timeout) => {
+            // What has not happened must not be told from what may have, not by time either.
+            Arrival::Answered(sent)
+                if !is_instant && sent.answer.as_ref().is_err_and(CallError::is_indeterminate) =>
+            {
                 Self::Withheld(sent)
             }
             Arrival::Answered(sent) => Self::Answered(sent),
@@ -246,10 +248,12 @@ async fn until_due(bank: &SharedBank, pending: &Pending, latency_ms: u64) {
 }
 
 async fn finish(bank: &SharedBank, pending: Pending, caller: &oneshot::Sender<Answer>) -> Sent {
-    let mut pending = Some(pending);
+    let (mut pending, mut has_left) = (Some(pending), false);
     poll_fn(|context| {
-        if let Some(pending) = pending.as_ref().filter(|_| caller.is_closed()) {
+        // Once: giving the bank back wakes all who wait, and two that have left would wake each other for ever.
+        if let Some(pending) = pending.as_ref().filter(|_| !has_left && caller.is_closed()) {
             bank.lock().leave(pending);
+            has_left = true;
         }
         bank.poll_finish(&mut pending, context)
     })

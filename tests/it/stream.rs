@@ -204,6 +204,14 @@ fn the_end_of_a_cut_history_is_checked() {
     let error = History::parse(&longer).unwrap_err();
     assert_eq!(error.line, 3);
     assert!(error.message.contains("nothing comes after `cut`"), "{error}");
+    let calls = r#""totals":{"calls":18446744073709551615"#;
+    let settled = text.replace(r#""event":"cut""#, r#""event":"settle""#);
+    let many = settled.replace(r#""totals":{"calls":1"#, calls) + r#"{"seq":2,"event":"crash"}"#;
+    let error = History::parse(&many).unwrap_err();
+    assert!(error.message.contains("nothing comes after `cut` or `settle`"), "{error}");
+    let crash = text.replace(r#""event":"cut""#, r#""event":"crash""#);
+    let error = History::parse(&crash).unwrap_err();
+    assert_eq!(error.message, "`totals` stand on `cut` and `settle` alone");
     let bare = text.lines().next().unwrap().to_owned() + "\n" + r#"{"seq":1,"event":"cut"}"# + "\n";
     assert_eq!(History::parse(&bare).unwrap_err().message, "`totals` is missing");
 }

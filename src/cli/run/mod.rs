@@ -128,9 +128,11 @@ async fn one(task: Task, results: &ResultArguments) -> Result<Exit, CliError> {
         Format::Json => trial.json() + "\n",
         Format::Junit => junit::write([trial.suite(results.expect)], &conclusion.complaints),
     })?;
-    let exit = conclusion.ends_with(trial.exit())?;
-    trial.written?;
-    Ok(exit)
+    match (conclusion.ends_with(trial.exit()), trial.written) {
+        (Err(compared), Err(written)) if written.exit() > compared.exit() => Err(written),
+        (Ok(_), Err(written)) => Err(written),
+        (ends, _) => ends,
+    }
 }
 
 /// How to do a run again, for people.

@@ -37,11 +37,11 @@ impl Recorder {
         thread::spawn(move || {
             let is_running = || runs.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout);
             let mut written = Ok(());
-            while written.is_ok() && is_running() {
-                written = file.write();
+            while is_running() {
+                written = file.write_after(written);
             }
             // A command that is interrupted does not wait for this.
-            let _unheard = sender.send(written.and_then(|()| file.write()));
+            let _unheard = sender.send(file.write_after(written));
         });
         Self { path: path.to_owned(), running, written }
     }
@@ -69,14 +69,14 @@ struct HistoryFile {
 }
 
 impl HistoryFile {
-    /// Writes the lines that have come since.
-    fn write(&mut self) -> io::Result<()> {
+    /// Writes the lines that have come since, unless an earlier write has failed; then they are only forgotten.
+    fn write_after(&mut self, earlier: io::Result<()>) -> io::Result<()> {
         let lines = self.run.with_bank(|bank| {
             let has_begun = !bank.history().events().is_empty();
             if has_begun { bank.drain_history() } else { String::new() }
         });
-        if lines.is_empty() {
-            return Ok(());
+        if lines.is_empty() || earlier.is_err() {
+            return earlier;
         }
         let file = match &mut self.file {
             Some(file) => file,

@@ -101,7 +101,7 @@ impl<'a, S: Store> Runner<'a, S> {
         let mut state = self.start()?;
         self.save(&state)?;
         loop {
-            let step = state.steps + 1;
+            let step = state.steps.saturating_add(1);
             let dies = |moment| crash == Some(Crash { step, moment });
             if state.pending.is_empty() {
                 self.agent_calls += 1;

@@ -79,8 +79,8 @@ pub struct Arm {
     pub low: f64,
     /// Upper end of it.
     pub high: f64,
-    /// The median over all runs of the time from the start of the phase to the trip, in whole seconds; none if fewer
-    /// than half trip.
+    /// The median over all runs of the time from the start of the phase to the trip, in whole seconds; none
+    /// unless more than half trip.
     pub median_delay_ms: Option<u64>,
 }
 

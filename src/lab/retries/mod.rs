@@ -163,7 +163,10 @@ impl Pair {
             return format!("p = {:.4}", self.p);
         }
         let power = self.log10_p.floor();
-        format!("p = {:.1}e{power}", 10_f64.powf(self.log10_p - power))
+        match format!("{:.1}", 10_f64.powf(self.log10_p - power)) {
+            ten if ten == "10.0" => format!("p = 1.0e{}", power + 1.0),
+            mantissa => format!("p = {mantissa}e{power}"),
+        }
     }
 }
 

@@ -74,7 +74,7 @@ where
 pin_project! {
     /// The answer to a call of a [`Guarded`] service, the guard's own or the service's.
     ///
-    /// Dropped before the service has answered, it tells the guard nothing.
+    /// Dropped before the service has answered, it drops the guard's pass.
     #[must_use = "an answer that nobody awaits is not heard, though the call may have been executed"]
     pub struct GuardedFuture<F, R, G>
     where

@@ -18,7 +18,7 @@ use crate::harness::Sending;
 ///
 /// `key` makes the key of a request, or none for one that needs none, which passes as it is. Where it takes
 /// one of the kinds of [`Key`](crate::harness::Key), it says with [`Keyed`](crate::harness::Keyed) what the
-/// request is. The [`Sending`] counts the requests of the layer, from 1, whatever they are for.
+/// request is. The [`Sending`] counts the requests of the layer that bore no key, from 1, whatever they are for.
 ///
 /// `borne` and `put` read and write the key of a request. A key that a request bears already stays: whoever
 /// chose it knew what is one refund to them, and so of two such layers the upper one counts.

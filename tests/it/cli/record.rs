@@ -128,6 +128,19 @@ fn a_history_that_is_cut_off_is_read_up_to_there() {
 }
 
 #[test]
+fn a_history_that_is_cut_off_in_the_middle_of_a_letter_is_read_up_to_there_too() {
+    let folder = Folder::new();
+    folder
+        .run("run --seed 4 --history run.jsonl -- sh -c 'echo REFUNDED: none, déjà'")
+        .ends_with(1);
+    let text = fs::read(folder.path("run.jsonl")).unwrap();
+    let cut = text.iter().rposition(|byte| *byte == 0xc3).unwrap() + 1;
+    let folder = folder.and("cut.jsonl", &text[..cut]);
+    let told = folder.run("grade cut.jsonl").ends_with(1);
+    assert!(told.stderr.contains("is cut off; the history was read up to there"), "{told:?}");
+}
+
+#[test]
 fn a_damaged_record_is_refused_by_line() {
     let (folder, run) = recorded();
     let text = folder.read("run.jsonl");

@@ -14,6 +14,7 @@ use badbank::{
     call::{Answer, Request},
     fault::Fault,
     grade::{Cause, Verdict},
+    history::Event,
     ledger::Dedupe,
 };
 
@@ -159,6 +160,27 @@ fn what_waits_is_decided_when_the_first_has_finished_unless_it_has_to_execute_af
         bank.settle();
         assert!(bank.is_decided(&repeat), "{amount} {fault}");
     }
+}
+
+#[test]
+fn a_second_delivery_that_has_to_wait_for_a_third_call_is_answered_with_it() {
+    let trial = Trial::orders(ONE).script("A-1 refund #2", Fault::DUPLICATE);
+    let mut bank = trial.reject().open();
+    let first = pending(bank.arrive(&keyed("99.00")));
+    let doubled = pending(bank.arrive(&keyed("25.00")));
+    bank.finish(first).unwrap();
+    // The key is free, and a third call reserves it before the doubled one goes on.
+    let third = pending(bank.arrive(&keyed("25.00")));
+    assert_eq!(told_of(bank.finish(doubled).unwrap().received()), "over_refund");
+    assert_eq!(told_of(bank.finish(third).unwrap().received()), "ok");
+    bank.settle();
+    assert_eq!(held(&bank, "A-1"), ["25.00"]);
+    let history = bank.history();
+    let ends = history.events().iter().filter_map(|event| match event {
+        Event::Replay(call, delivery, _) => Some((history.call_id(*call).attempt, *delivery)),
+        _ => None,
+    });
+    assert_eq!(ends.collect::<Vec<_>>(), [(2, 2)]);
 }
 
 #[test]

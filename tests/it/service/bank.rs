@@ -181,6 +181,33 @@ async fn a_repeat_that_has_to_execute_after_all_has_its_latency_from_its_arrival
     assert_eq!(held(&bank.lock(), "A-1"), ["42.50"]);
 }
 
+/// Who gives the bank back wakes all who wait for it; two who have left must not wake each other for ever.
+#[tokio::test(start_paused = true)]
+async fn two_callers_that_leave_while_they_wait_let_time_pass() {
+    let (bank, mut service) = slow_bank(Plan::calm());
+    let first = service.call(refund(Some("k")));
+    bank.lock().set_plan(Plan::calm()).unwrap();
+    for _ in 0..2 {
+        drop(service.call(refund(Some("k"))));
+    }
+    assert_eq!(number(first.await), (1, false));
+    while bank.lock().history().to_string().matches(r#""code":"left""#).count() < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(held(&bank.lock(), "A-1"), ["42.50"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn haste_does_not_tell_whether_money_has_moved() {
+    for fault in ["never+server_error", "server_error", "lost", "timeout", "never+reset", "closed"]
+    {
+        let (_, mut service) = slow_bank(scripted(&[("A-1 refund #1", fault)]));
+        let start = Instant::now();
+        assert!(service.call(refund(None)).await.is_err());
+        assert_eq!(start.elapsed(), LATENCY, "{fault}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_leaves_cancels_nothing() {
     let (bank, mut service) = slow_bank(Plan::calm());
