@@ -69,6 +69,14 @@ impl<'a> Part<'a> {
         })
     }
 
+    /// Reads the part, which is to be an object: serde would take a list for a struct, too.
+    pub(crate) fn read_object<T: Deserialize<'a>>(self) -> Result<T, DocumentError> {
+        if unmarked(self.text).trim_start().starts_with('[') {
+            return Err(self.error("this is a list, and an object is wanted"));
+        }
+        self.read()
+    }
+
     /// Reads the part, a string or a number, from its text.
     pub(crate) fn parse<T: FromStr<Err: fmt::Display>>(self) -> Result<T, DocumentError> {
         let NumberText(text) = self.read()?;

@@ -110,8 +110,9 @@ pub(super) fn task(
         None => plan,
     };
     let ticket = ticket_path.map(ticket).transpose()?;
-    if let Some(ticket) = &ticket {
-        warn_of_lacking_orders(&plan, ticket);
+    match &ticket {
+        Some(ticket) => warn_of_lacking_orders(&plan, ticket),
+        None => warn_of_lacking_orders(&plan, &Ticket::generate(plan.effective_seed())),
     }
     Ok((ticket, plan))
 }

@@ -75,7 +75,7 @@ impl Plan {
     }
 
     pub(crate) fn read(part: Part<'_>) -> Result<Self, DocumentError> {
-        let document: PlanDocument<'_> = part.read()?;
+        let document: PlanDocument<'_> = part.read_object()?;
         check_version("plan", part.inner(document.version))?;
         let defaults = PlanSettings::default();
         let time = |field: &str, raw: Option<&RawValue>| {
@@ -109,7 +109,7 @@ fn read_time(field: &str, part: Part<'_>) -> Result<u64, DocumentError> {
 }
 
 fn add_rule(plan: Plan, part: Part<'_>) -> Result<Plan, DocumentError> {
-    let document: RuleDocument<'_> = part.read()?;
+    let document: RuleDocument<'_> = part.read_object()?;
     let RuleDocument { rate, attempts, burst, .. } = document;
     let given = [rate, attempts, burst];
     let fault = part.inner(document.fault);
@@ -134,7 +134,7 @@ fn read_trigger<'a>(
         (None, Some(attempts), None) => part.inner(attempts).parse().map(Trigger::Attempts),
         (None, None, Some(burst)) => {
             let part = part.inner(burst);
-            let BurstDocument { good, bad } = part.read()?;
+            let BurstDocument { good, bad } = part.read_object()?;
             let mean = |field: &str, raw: &'a RawValue| {
                 let mean = part.inner(raw).parse::<MeanLength>();
                 mean.map_err(|DocumentError { line, message }| {

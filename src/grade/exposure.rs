@@ -182,7 +182,10 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn sum_up(self) -> Exposure {
+    fn sum_up(mut self) -> Exposure {
+        if !self.has_call && self.armed.len() > 1 {
+            self.armed.pop();
+        }
         let mut fired = BTreeSet::new();
         let mut unfired = Vec::new();
         let mut listed = BTreeSet::new();

@@ -109,6 +109,14 @@ impl OrderFacts {
         orders
     }
 
+    /// Whether they tell of every call of the order, up to its answer, and of every commit that holds.
+    pub(super) fn are_whole(&self, [reads, asked]: [u32; 2], commits: usize) -> bool {
+        let refunds = self.calls.iter().filter(|call| call.is_refund()).count();
+        (self.calls.len() - refunds, refunds) == (reads as usize, asked as usize)
+            && self.calls.iter().all(|call| call.answer.is_some())
+            && self.commits().len() == commits
+    }
+
     /// The refunds that calls of this run committed, in the order in which they did.
     pub(super) fn commits(&self) -> Vec<Commit<'_>> {
         let mut commits: Vec<Commit<'_>> = Vec::new();

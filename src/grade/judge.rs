@@ -150,13 +150,19 @@ impl<'a> Evidence<'a> {
         let verdict = matched.verdict(order);
         let facts = facts.filter(|_| verdict != OrderVerdict::Ok);
         let [reads, asked] = self.attempts[place];
+        // From a part of the evidence no cause follows.
+        let commits = self.refunds[place].len().saturating_sub(order.refunded().len());
+        let is_whole = |facts: &&OrderFacts| {
+            !self.history.is_cut() || facts.are_whole(self.attempts[place], commits)
+        };
+        let proof = facts.filter(is_whole);
         OrderGrade {
             order: order.id().clone(),
             verdict,
             expected: texts(order.expect()),
             refunds: texts(&self.refunds[place]),
             attempts: CallCounts { get_order: reads, refund: asked },
-            causes: facts.map_or_else(Vec::new, |facts| cause::find(facts, matched, order)),
+            causes: proof.map_or_else(Vec::new, |facts| cause::find(facts, matched, order)),
             steps: facts.map_or_else(Vec::new, |facts| render::steps(facts, order)),
             currency,
         }

@@ -86,7 +86,8 @@ impl History {
 
     /// Whether a text begins as a history does.
     pub fn is_one(text: &str) -> bool {
-        unmarked(text).starts_with("{\"badbank\":\"history\"")
+        let first = unmarked(text).lines().next().unwrap_or_default();
+        first.starts_with('{') && first.contains("\"badbank\"")
     }
 }
 

@@ -52,7 +52,7 @@ impl Ticket {
     }
 
     pub(crate) fn read(part: Part<'_>) -> Result<Self, DocumentError> {
-        let document: TicketDocument<'_> = part.read()?;
+        let document: TicketDocument<'_> = part.read_object()?;
         check_version("ticket", part.inner(document.version))?;
         let list = part.inner(document.orders);
         let raws: Vec<&RawValue> = list.read()?;
@@ -84,7 +84,7 @@ impl Ticket {
 
 /// The order that a part describes, and where it gives its name.
 fn read_order<'a>(part: Part<'a>, currency: Currency) -> Result<(Order, Part<'a>), DocumentError> {
-    let document: OrderDocument<'_> = part.read()?;
+    let document: OrderDocument<'_> = part.read_object()?;
     let id_part = part.inner(document.id);
     let id: OrderId = id_part.read()?;
     let currency = document.currency.unwrap_or(currency);

@@ -209,6 +209,39 @@ fn a_run_that_is_over_is_judged_by_the_report_that_is_handed_in() {
 }
 
 #[test]
+fn of_an_order_that_the_history_tells_only_in_part_no_cause_is_named() {
+    let trial = expecting(r#""100.00""#).script("A-1 refund #1", Fault::TIMEOUT);
+    let drive = |events_max| {
+        let mut bank = trial.open_with(events_max);
+        send(&mut bank, &[("100.00", Some("k"), "no_reply")]);
+        assert!(bank.get_order("A-1").is_ok());
+        send(&mut bank, &[("100.00", None, "ok")]);
+        bank
+    };
+    let full = drive(usize::MAX).grade("");
+    assert_eq!(findings(&full), ["#2 repeat_after_timeout 1+2"]);
+    let events = drive(usize::MAX).history().events().len();
+    for events_max in 0..events {
+        let mut bank = drive(events_max);
+        let grade = bank.grade("");
+        assert_eq!(grade.order("A-1").unwrap().verdict, full.order("A-1").unwrap().verdict);
+        assert_eq!(findings(&grade), [""; 0], "{events_max}");
+        let read = History::parse(&bank.history().to_string()).unwrap().history;
+        assert_eq!(findings(&Grade::of(&read, None)), [""; 0], "{events_max}");
+    }
+    assert_eq!(findings(&drive(events).grade("")), findings(&full));
+}
+
+#[test]
+fn a_plan_that_comes_after_the_last_call_counts_for_nothing() {
+    let mut bank = expecting(r#""100.00""#).open();
+    send(&mut bank, &[("100.00", None, "ok")]);
+    bank.set_plan(Plan::parse(TIMEOUT_FIRST).unwrap()).unwrap();
+    let grade = bank.grade("");
+    assert_eq!((grade.verdict(), grade.unfired()), (Verdict::Pass, &[][..]));
+}
+
+#[test]
 fn a_refund_in_no_currency_is_in_another() {
     let mut bank = expecting(r#""100.00""#).open();
     let mut request = Request::refund("A-1", "100.00".into(), None);

@@ -122,3 +122,21 @@ fn a_byte_order_mark_is_passed_over() {
     assert!(FaultLog::is_one(&log));
     assert_eq!(log.parse(), Ok(bank.fault_log()));
 }
+
+#[test]
+fn a_list_is_no_object_even_where_it_has_as_many_fields() {
+    for text in [
+        "[1,null,\"off\"]",
+        " [1, null, \"off\", \"allow\", 1, 0, \"status\", 1, \"seconds\", \"content_length\", 5, []]",
+    ] {
+        let error = Plan::parse(text).unwrap_err();
+        assert_eq!(
+            (error.line, error.message.as_str()),
+            (1, "this is a list, and an object is wanted")
+        );
+        let error = Ticket::parse(text).unwrap_err();
+        assert_eq!(error.message, "this is a list, and an object is wanted");
+    }
+    let rules = "{\"version\": 1,\n \"rules\": [\n [\"refund\", null, \"timeout\", 1]]}";
+    assert_eq!(Plan::parse(rules).unwrap_err().line, 3);
+}

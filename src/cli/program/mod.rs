@@ -1,7 +1,7 @@
 //! Runs a program under test, and ends it with all that it started.
 //!
 //! The program leads a process group of its own. At the time limit, when the run is interrupted, when the program has
-//! ended, and when the future of [`run`] is dropped, what is in that group is killed. No run waits for
+//! ended, and when a [`Running`] is dropped, what is in that group is killed. No run waits for
 //! more than the program itself: a process that has left the group can neither be ended nor hang badbank.
 
 mod group;
@@ -124,41 +124,57 @@ pub(crate) enum ProgramError {
     Interrupted,
 }
 
-/// Runs the program until it ends, `limit` has passed or `interrupted` resolves.
+/// A program that runs. Dropped before its end, it is killed with its group.
+#[derive(Debug)]
+pub(crate) struct Running {
+    // Before the child, so that a dropped run kills the group while its leader still holds its number.
+    group: Group,
+    child: Child,
+}
+
+/// Starts the program.
 ///
 /// The runtime must have its timer and its I/O enabled.
 ///
 /// # Errors
 ///
-/// [`ProgramError`] if the program could not start, or was interrupted.
-pub(crate) async fn run(
-    program: &Program,
-    limit: Option<Duration>,
-    noise: Noise,
-    interrupted: impl Future<Output = ()>,
-) -> Result<Ended, ProgramError> {
-    let mut child = start(program, noise)?;
-    // Declared after the child, so that a dropped run kills the group while its leader still holds its number.
-    let mut group = Group::of(&child);
-
-    let (mut stdout, mut stderr) = (Tail::new(STDOUT_KEPT), Tail::new(STDERR_KEPT));
-    let (out, err) = (child.stdout.take(), child.stderr.take());
-    let ended = {
-        let reading = async { tokio::join!(stdout.fill(out), stderr.fill(err)) };
-        attend(&mut child, &mut group, limit, pin!(interrupted), pin!(reading)).await?
-    };
-    Ok(Ended {
-        exit: ended.status.code(),
-        signal: ended.status.signal(),
-        timed_out: ended.timed_out,
-        left_processes: ended.left_processes,
-        is_stdout_cut: stdout.is_cut(),
-        stdout: stdout.into_lines(),
-        stderr_tail: stderr.into_lines(),
-    })
+/// [`ProgramError`] if the program could not start.
+pub(crate) fn start(program: &Program, noise: Noise) -> Result<Running, ProgramError> {
+    let child = spawn(program, noise)?;
+    Ok(Running { group: Group::of(&child), child })
 }
 
-fn start(program: &Program, noise: Noise) -> Result<Child, ProgramError> {
+impl Running {
+    /// Waits until the program ends, `limit` has passed or `interrupted` resolves.
+    ///
+    /// # Errors
+    ///
+    /// [`ProgramError`] if it was interrupted, or its end cannot be told.
+    pub(crate) async fn end(
+        mut self,
+        limit: Option<Duration>,
+        interrupted: impl Future<Output = ()>,
+    ) -> Result<Ended, ProgramError> {
+        let Self { group, child } = &mut self;
+        let (mut stdout, mut stderr) = (Tail::new(STDOUT_KEPT), Tail::new(STDERR_KEPT));
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let ended = {
+            let reading = async { tokio::join!(stdout.fill(out), stderr.fill(err)) };
+            attend(child, group, limit, pin!(interrupted), pin!(reading)).await?
+        };
+        Ok(Ended {
+            exit: ended.status.code(),
+            signal: ended.status.signal(),
+            timed_out: ended.timed_out,
+            left_processes: ended.left_processes,
+            is_stdout_cut: stdout.is_cut(),
+            stdout: stdout.into_lines(),
+            stderr_tail: stderr.into_lines(),
+        })
+    }
+}
+
+fn spawn(program: &Program, noise: Noise) -> Result<Child, ProgramError> {
     let (file, arguments) = program.command.split_first().ok_or(ProgramError::NoCommand)?;
     let mut command = Command::new(file);
     command.args(arguments);

@@ -77,6 +77,15 @@ impl Fifo {
     }
 }
 
+async fn run(
+    program: &Program,
+    limit: Option<Duration>,
+    noise: Noise,
+    interrupted: impl Future<Output = ()>,
+) -> Result<Ended, ProgramError> {
+    start(program, noise)?.end(limit, interrupted).await
+}
+
 #[test]
 fn an_exit_code_and_both_outputs_are_told() {
     let ended = run_alone(&sh("echo out; echo err >&2; exit 7")).unwrap();

@@ -12,12 +12,12 @@ use std::{
 use anyhow::Context as _;
 use tokio::sync::oneshot;
 
-use crate::{cli::exit::CliError, http::RunHandle};
+use crate::{Bank, cli::exit::CliError, http::RunHandle};
 
 /// How long a line waits to be written.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Writes a run's history to a file. What was there before goes when the first call comes.
+/// Writes a run's history to a file, in the place of what was there before.
 ///
 /// It works on a thread of its own: a file that takes its time, as a pipe may, holds up nothing else.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Recorder {
         let mut file = HistoryFile { path: path.to_owned(), file: None, run };
         thread::spawn(move || {
             let is_running = || runs.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout);
-            let mut written = Ok(());
+            let mut written = file.write_after(Ok(()));
             while is_running() {
                 written = file.write_after(written);
             }
@@ -71,10 +71,7 @@ struct HistoryFile {
 impl HistoryFile {
     /// Writes the lines that have come since, unless an earlier write has failed; then they are only forgotten.
     fn write_after(&mut self, earlier: io::Result<()>) -> io::Result<()> {
-        let lines = self.run.with_bank(|bank| {
-            let has_begun = !bank.history().events().is_empty();
-            if has_begun { bank.drain_history() } else { String::new() }
-        });
+        let lines = self.run.with_bank(Bank::drain_history);
         if lines.is_empty() || earlier.is_err() {
             return earlier;
         }

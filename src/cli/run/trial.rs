@@ -26,7 +26,7 @@ use crate::{
 const LAST_WORDS: usize = 6;
 
 /// How long whoever interrupts a run waits for the rest of its history.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_secs(3);
 
 /// What is to be run, whatever the seed.
 #[derive(Debug)]
@@ -127,9 +127,16 @@ impl Task {
                 ("BADBANK_TICKET".to_owned(), file.path().into()),
             ],
         };
-        let recorder = self.history.as_ref().map(|path| Recorder::start(path, run.clone()));
         let limit = Some(self.time_limit);
-        let ended = program::run(&program, limit, noise, interruption(interrupts.clone())).await;
+        let mut recorder = None;
+        let ended = match program::start(&program, noise) {
+            Ok(running) => {
+                let path = self.history.as_ref();
+                recorder = path.map(|path| Recorder::start(path, run.clone()));
+                running.end(limit, interruption(interrupts.clone())).await
+            }
+            Err(error) => Err(error),
+        };
         let graded = ended.map(|ended| {
             let report = String::from_utf8_lossy(&ended.stdout).into_owned();
             let (grade, faults) = run.with_bank(|bank| (bank.grade(&report), bank.fault_log()));

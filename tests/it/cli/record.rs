@@ -141,6 +141,30 @@ fn a_history_that_is_cut_off_in_the_middle_of_a_letter_is_read_up_to_there_too()
 }
 
 #[test]
+fn a_history_may_be_written_with_other_blanks() {
+    let (folder, _) = recorded();
+    let spaced = folder.read("run.jsonl").replace("\":", "\": ").replace(",\"", ", \"");
+    let folder = folder.and("spaced.jsonl", spaced);
+    let told = folder.run("grade spaced.jsonl --format json").ends_with(1);
+    assert_eq!(told.stdout, folder.run("grade run.jsonl --format json").stdout);
+}
+
+#[test]
+fn a_run_that_ends_before_its_first_call_does_not_leave_another_runs_history() {
+    let (folder, _) = recorded();
+    let before = folder.read("run.jsonl");
+    let pipe = fifo(&folder);
+    let mut command =
+        folder.command("run --seed 5 --history run.jsonl -- sh -c 'echo up > fifo; sleep 600'");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    assert_eq!(within_patience(|| fs::read_to_string(pipe).unwrap()), "up\n");
+    signal(&child, Signal::TERM);
+    Told::from(within_patience(|| child.wait_with_output().unwrap())).ends_with(130);
+    assert_ne!(folder.read("run.jsonl"), before);
+    folder.run("grade run.jsonl").ends_with(1);
+}
+
+#[test]
 fn a_damaged_record_is_refused_by_line() {
     let (folder, run) = recorded();
     let text = folder.read("run.jsonl");

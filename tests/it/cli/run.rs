@@ -210,3 +210,12 @@ fn a_rule_for_an_order_that_the_ticket_lacks_is_a_warning() {
     assert!(told.stderr.contains("order A-0, which the ticket lacks"), "{}", told.stderr);
     assert_eq!(told.json()["grade"]["unfired"], json!(["A-0 refund #1 timeout"]));
 }
+
+#[test]
+fn a_rule_for_an_order_that_the_made_up_ticket_lacks_is_warned_of() {
+    let rules = r#"[{"on": "refund", "order": "X-1", "attempts": "1", "fault": "timeout"}]"#;
+    let plan = format!(r#"{{"version": 1, "rules": {rules}}}"#);
+    let folder = Folder::with("plan.json", plan);
+    let told = folder.run("run --plan plan.json --harness keyed").ends_with(4);
+    assert!(told.stderr.contains("order X-1, which the ticket lacks"), "{}", told.stderr);
+}
