@@ -56,6 +56,31 @@ fn so_is_a_terminal_that_is_closed() {
     interrupted("", Signal::HUP);
 }
 
+/// The design reads until it is answered, which it never is.
+#[test]
+fn a_design_does_not_outlive_a_bank_that_was_killed() {
+    let rules = r#"[{"on": "get_order", "fault": "transient", "rate": 1}]"#;
+    let folder = Folder::with("down.json", format!(r#"{{"version": 1, "rules": {rules}}}"#));
+    let history = fifo(&folder);
+    let arguments = "run --plan down.json --harness retries --history fifo";
+    let mut command = folder.command(arguments);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let stderr = child.stderr.take().unwrap();
+    let reader = within_patience(|| {
+        let mut reader = BufReader::new(File::open(history).unwrap());
+        let mut line = String::new();
+        while !line.contains("invoke") {
+            line.clear();
+            assert!(reader.read_line(&mut line).unwrap() > 0);
+        }
+        reader
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(reader);
+    assert!(last_words(stderr).contains("the bank is gone"));
+}
+
 #[test]
 fn an_interrupt_beats_what_was_expected() {
     interrupted("--expect fail", Signal::INT);
