@@ -71,7 +71,7 @@ impl<'a> Part<'a> {
 
     /// Reads the part, which is to be an object: serde would take a list for a struct, too.
     pub(crate) fn read_object<T: Deserialize<'a>>(self) -> Result<T, DocumentError> {
-        if unmarked(self.text).trim_start().starts_with('[') {
+        if self.text.trim_start().starts_with('[') {
             return Err(self.error("this is a list, and an object is wanted"));
         }
         self.read()
